@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from queues.quota.given_back import GivenBack
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from queues.status.closing import ClosingStatus
 from queues.world.objects import (
     EPOCH,
@@ -190,7 +190,7 @@ class QueueStatus(Wire, frozen=True):
     completed: int = 0
     pods: PodCounts | None = None
     allocated: dict[str, str | int | float] | None = None
-    changes: list[Change] | None = None
+    changes: list[HistoryLine] | None = None
     drain: Any = None
     stop: StopStatus | None = None
     closing: ClosingStatus | None = None

@@ -22,7 +22,7 @@ from cluster.recorder import EventRecorder
 from cluster.waiting_writes import WriteKey
 from cluster.write_queue import WriteQueue
 from cluster.write_ranks import WriteRank
-from controller.requests import Requests
+from controller.requests import RequestTables
 from controller.workqueue import WorkQueue
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -71,7 +71,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether schedulers call the extender: in all modes but `gate`.
     schedulers_ask: bool = True
     #: What was asked for in this term.
-    requests: Requests = msgspec.field(default_factory=Requests)
+    requests: RequestTables = msgspec.field(default_factory=RequestTables)
 
     def submit(  # noqa: PLR0913 - those of `WriteQueue.submit`, and the way back
         self,

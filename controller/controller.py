@@ -70,7 +70,7 @@ from controller.stops.bind_guard import BindGuards
 from controller.stops.edge_hold import EdgeHold
 from controller.stops.registration_lapses import RegistrationLapses
 from controller.stops.windows import ChangeWindows
-from controller.workqueue import Changes
+from controller.workqueue import ChangesByPart
 
 RESYNC_SECONDS = 30.0
 #: How often it is checked whether the store is in sync.
@@ -282,7 +282,7 @@ class QueueController:
         """When a step is due, if it does not back off until later."""
         return max(at, self._store.clock.monotonic() + self._backoff.seconds_left(step, NO_QUEUE))
 
-    def _sync(self, changes: Changes) -> None:
+    def _sync(self, changes: ChangesByPart) -> None:
         """Do everything that follows from the changes."""
         if not self._store.synced:
             self._context.metrics.oldest_unacknowledged_stop.set(None)  # others know better
@@ -303,11 +303,11 @@ class QueueController:
             part.record(changes)
             attempt(self._store, part.name, partial(self._take_step, part, changes))
 
-    def _take_step(self, part: Part, changes: Changes) -> None:
+    def _take_step(self, part: Part, changes: ChangesByPart) -> None:
         for queue in part.step() or ():
             changes.setdefault(queue, set()).add(QueueChange.STATUS)
 
-    def _resync_if_due(self, changes: Changes) -> None:
+    def _resync_if_due(self, changes: ChangesByPart) -> None:
         """Add all queues when the resync is due, or when an expired snapshot was replaced."""
         snapshot, now = self._store.snapshot, self._store.clock.monotonic()
         expired = snapshot.valid_until is not None and snapshot.valid_until <= self._store.clock.now()
@@ -318,7 +318,7 @@ class QueueController:
             for part in self.parts:
                 attempt(self._store, f"resync of {part.name}", part.resync)
 
-    def _follow_leadership(self, changes: Changes) -> None:
+    def _follow_leadership(self, changes: ChangesByPart) -> None:
         """Begin or end a term. When one begins all queues are added."""
         was, self._led = (self._led, self._term), self._context.leading()
         self._term = self._context.term()
@@ -336,13 +336,13 @@ class QueueController:
             if not snapshot.decision(queue).schedules or tree.queues[queue].capability is not None:
                 self._work_queue.add(queue, QueueChange.STATUS)
 
-    def _forget_deleted_queues(self, changes: Changes) -> None:
+    def _forget_deleted_queues(self, changes: ChangesByPart) -> None:
         for queue in changes:
             if queue not in self._store.snapshot.tree:
                 for part in self.parts:
                     part.forget_queue(queue)
 
-    def _add_everything(self, changes: Changes) -> None:
+    def _add_everything(self, changes: ChangesByPart) -> None:
         store = self._store
         for queue in (*store.snapshot.tree, *store.members.queues(), *store.commands.queues(), NO_QUEUE):
             changes.setdefault(queue, set()).add(QueueChange.RESYNC)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from cluster.cache.changes import NO_QUEUE, Change, ClusterChange, QueueChange
+from cluster.cache.changes import NO_QUEUE, ClusterChange, QueueChange, StoreChange
 from cluster.object_reference import ObjectReference
 from cluster.objects import Namespace
 from cluster.write_ranks import WriteRank
@@ -23,7 +23,7 @@ from queues.membership import VOLCANO_ANNOTATION
 from queues.queue import DEFAULT, ROOT
 
 #: The changes of no queue after which labels are looked at. A RESYNC comes after a back-off, too.
-_OF_NAMESPACES = frozenset[Change]({ClusterChange.NAMESPACES, QueueChange.RESYNC})
+_OF_NAMESPACES = frozenset[StoreChange]({ClusterChange.NAMESPACES, QueueChange.RESYNC})
 
 
 class DefaultQueues(Part):
@@ -60,7 +60,7 @@ class NamespaceLabelPart(Part):
         self._context = context
         self._is_due = False
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         self._is_due = self._is_due or not _OF_NAMESPACES.isdisjoint(changes.get(NO_QUEUE, ()))
 
     def step(self) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from cluster.cache.changes import NO_QUEUE, Change
+from cluster.cache.changes import NO_QUEUE, StoreChange
 from cluster.cache.store import Store
 from cluster.object_reference import ObjectReference
 
@@ -34,7 +34,7 @@ class Part:
         """When `step` is due though nothing changes, in monotonic seconds; infinity: never."""
         return math.inf
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """What has changed by queue, before each step: the changes of this sync, and what earlier parts have
         added to them.
         """
@@ -44,7 +44,7 @@ class Part:
         sync, by the parts after this one.
         """
 
-    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def stand_by(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """In place of `record` and `step` while another replica leads."""
 
     def begin_term(self) -> None:

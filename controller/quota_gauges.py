@@ -16,7 +16,7 @@ from cluster.metrics import Metrics
 from controller.status.quota_status import own_use
 from queues.apimachinery.quantities import Amount
 from queues.quota.devices import shared_counts
-from queues.quota.ledger import ALL_PODS, Ledger, Reason
+from queues.quota.ledger import ALL_PODS, AmountReason, Ledger
 from queues.quota.report import sorted_resources
 from queues.quota.usage import PODS, Usage
 
@@ -55,8 +55,8 @@ def _counted(queues: list[str], store: Store) -> tuple[Usage, Usage]:
     used, waiting = Ledger(tree, claims=shared_counts(store.device_claims)), Ledger(tree)
     for name in (*queues, *tree.former):
         use = own_use(name, store)
-        used.set_all(name, Reason.USED, {ALL_PODS: use.used.items()})
-        waiting.set_all(name, Reason.USED, {ALL_PODS: ((PODS, use.waiting),)})
+        used.set_all(name, AmountReason.USED, {ALL_PODS: use.used.items()})
+        waiting.set_all(name, AmountReason.USED, {ALL_PODS: ((PODS, use.waiting),)})
     return used.usage, waiting.usage
 
 

@@ -1,6 +1,6 @@
 """What was asked of the API server and does not show yet: one memory of requests, by kind, UID and purpose.
 
-A part has a table for each purpose (`Requests.table`). The state of a request:
+A part has a table for each purpose (`RequestTables.table`). The state of a request:
 
 ========  ======================================  ==========================================================
 state     entered when                            may be sent again
@@ -16,8 +16,8 @@ dropped   nothing was asked after all             at once, or from `not_before` 
 Invariants
 - An object has one request for a purpose at most, and no second one while that is sent or granted.
 - A term begins with empty tables, and ends with them: another leader may have asked for anything.
-- An answer is recorded in the term that asked, and in no later one (`Requests.of_term`). Events and metrics
-  say what was granted in any case.
+- An answer is recorded in the term that asked, and in no later one (`RequestTables.of_term`). Events and
+  metrics say what was granted in any case.
 - A pod that is gone is forgotten in all tables of pods (`RequestUpkeep`).
 - What is not idempotent is read before it is asked again: a Command by its name and by what its Job shows, an
   eviction by its pod, of which the UID is a precondition.
@@ -66,7 +66,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from cluster.backoff import Backoff
-from cluster.cache.changes import Change, PodChange
+from cluster.cache.changes import PodChange, StoreChange
 from cluster.cache.store import Store
 from controller.parts import Part
 
@@ -278,7 +278,7 @@ def is_open(state: RequestState) -> bool:
     return state.is_sent or state.granted_at is not None
 
 
-class Requests:
+class RequestTables:
     """All tables of this replica's term. Owner: the context; for the controller's thread."""
 
     def __init__(self) -> None:
@@ -323,14 +323,14 @@ class RequestUpkeep(Part):
 
     name = "requests"
 
-    def __init__(self, store: Store, requests: Requests) -> None:
+    def __init__(self, store: Store, requests: RequestTables) -> None:
         self._store = store
         self._requests = requests
 
     def begin_term(self) -> None:
         self._requests.begin_term()
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         by_uid = self._store.members.by_uid
         pods = (each for of_queue in changes.values() for each in of_queue if isinstance(each, PodChange))
         gone = [change.uid for change in pods if by_uid(change.uid) is None]

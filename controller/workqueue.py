@@ -28,13 +28,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from cluster.cache.changes import Change, ClusterChange, QueueChange
+from cluster.cache.changes import ClusterChange, QueueChange, StoreChange
 from cluster.key_backoff import KeyBackoff
 
 PACE_SECONDS = 0.02
 
 #: Of the changes that the store reports: many objects that change do not cause many of these.
-URGENT = frozenset[Change](
+URGENT = frozenset[StoreChange](
     {
         QueueChange.SPEC,
         QueueChange.RESYNC,
@@ -45,7 +45,7 @@ URGENT = frozenset[Change](
 )
 
 #: By queue; of `NO_QUEUE` too.
-Changes = dict[str, set[Change]]
+ChangesByPart = dict[str, set[StoreChange]]
 #: Passes a result on to the part that asked for it.
 Result = Callable[[], object]
 
@@ -105,7 +105,7 @@ class WorkQueue:
         """`clock`: monotonic seconds. `backoff`: counts and logs results that could not be passed on."""
         self._clock = clock
         self._backoff = backoff or KeyBackoff(clock=clock)
-        self._changes: Changes = {}
+        self._changes: ChangesByPart = {}
         self._results: deque[Result] = deque()
         self._condition = threading.Condition()
         #: Whether one of the changes or of the results is not batched.
@@ -117,13 +117,13 @@ class WorkQueue:
     def stopped(self) -> bool:
         return self._stopped.is_set()
 
-    def add(self, queue: str, change: Change) -> None:
+    def add(self, queue: str, change: StoreChange) -> None:
         """Add an urgent change."""
         with self._condition:
             self._changes.setdefault(queue, set()).add(change)
             self._make_urgent()
 
-    def add_batched(self, queue: str, change: Change) -> None:
+    def add_batched(self, queue: str, change: StoreChange) -> None:
         """Add a change that may wait for others like it."""
         with self._condition:
             is_first = not self._changes
@@ -131,7 +131,7 @@ class WorkQueue:
             if is_first:  # else the thread that waits in `get` already knows until when
                 self._condition.notify()
 
-    def add_change(self, queue: str, change: Change) -> None:
+    def add_change(self, queue: str, change: StoreChange) -> None:
         """Add a change that the store reports: one of a single object may wait for others like it."""
         (self.add if change in URGENT else self.add_batched)(queue, change)
 
@@ -139,7 +139,7 @@ class WorkQueue:
         """Add the change in so many seconds, if it is not due sooner."""
         self._due.add((queue, change), self._clock() + seconds)
 
-    def requeue(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def requeue(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """Put back what `get` returned."""
         for queue, changes_of_queue in changes.items():
             for change in changes_of_queue:
@@ -175,7 +175,7 @@ class WorkQueue:
         """Wait for so many seconds, or until `stop`."""
         self._stopped.wait(seconds)
 
-    def get(self, times: Iterable[float], *, at_once: bool = False) -> Changes:
+    def get(self, times: Iterable[float], *, at_once: bool = False) -> ChangesByPart:
         """Wait until there is a change or a result, a queue is due, or the earliest of `times` has come. Pass
         the results on; return the changes.
 

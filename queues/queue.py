@@ -11,7 +11,7 @@ from queues.apimachinery.quantities import Amount
 from queues.namespace_selectors import NamespaceSelector
 from queues.node_groups import NodeGroups
 from queues.states import Desired, ParkedPods, StopPolicy
-from queues.windows.entries import Entry
+from queues.windows.entries import CurrentWindow
 from queues.windows.stops import Strictest, WindowOn, WindowStop, on_by, strictest
 
 ROOT = "root"
@@ -70,7 +70,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace_selector: NamespaceSelector | None = None
     windows: tuple[WindowStop, ...] = ()
     window_overrides: tuple[str, ...] = ()
-    in_window: tuple[Entry, ...] = ()
+    in_window: tuple[CurrentWindow, ...] = ()
     scheduler_policy: str = ""
     parked: ParkedPods | None = None
     capability: Amounts | None = None

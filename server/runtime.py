@@ -31,7 +31,7 @@ from cluster.api.client import Client
 from cluster.api.configuration import load_configuration
 from cluster.api.servers import API_SERVER_NAME, ApiServerEndpoints
 from cluster.background_thread import BackgroundThread
-from cluster.cache.changes import Change, QueueChange
+from cluster.cache.changes import QueueChange, StoreChange
 from cluster.cache.marker_pods import MarkerAnnotation, MarkerPods
 from cluster.cache.store import Clock, Store
 from cluster.coordination.leader_election import LeaderElector
@@ -396,7 +396,7 @@ class Runtime:
         """Probes of the bind guard say how long each may take."""
         return self._new_client(connections=GUARD_THREADS, url=url)
 
-    def _note_change(self, _queue: str, change: Change) -> None:
+    def _note_change(self, _queue: str, change: StoreChange) -> None:
         """Other replicas wait until our Lease says that we have seen it."""
         if change is QueueChange.SPEC:
             self._presence.report_change()

@@ -13,35 +13,6 @@ PACKAGES = (
     *("queues", "cluster", "extender", "webhooks", "controller", "certs", "server", "kubectl_queue"),
     *("localcluster", "release"),
 )
-#: Modules that still share a name. To be renamed; nothing is added here.
-SHARED: Mapping[str, frozenset[str]] = {
-    name: frozenset(modules.split())
-    for name, modules in {
-        "Amounts": "queues.queue queues.quota.giving_back queues.quota.lending",
-        "Answer": "controller.evictions.answers kubectl_queue.views.why",
-        "Asked": "queues.quota.gangs queues.quota.giving_back",
-        "Cause": "queues.causes controller.pods.unlabelled_members",
-        "Change": "queues.status.changes queues.windows.in_window cluster.cache.changes",
-        "Changes": "cluster.cache.label_changes controller.workqueue",
-        "ClaimSpec": "queues.quota.devices controller.stops.volume_waits",
-        "Entry": "queues.quota.subscriptions queues.windows.entries",
-        "GangPod": "queues.quota.gangs kubectl_queue.objects.running_pods",
-        "Key": "queues.quota.reservations queues.quota.shares queues.quota.subscriptions "
-        "cluster.inflight.binds controller.stops.volume_waits",
-        "Outcome": "queues.why.explanation controller.evictions.answers",
-        "OwnerReference": "cluster.objects kubectl_queue.objects.workloads",
-        "QuotaUse": "controller.status.quota_status kubectl_queue.objects.quotas",
-        "Request": "controller.drain.request_states kubectl_queue.access.responses",
-        "Requests": "queues.apimachinery.pod_requests queues.quota.usage controller.drain.request_states",
-        "ResumeStep": "controller.drain.job_commands controller.stops.resume_at",
-        "Retries": "cluster.retries controller.pods.ungating",
-        "Standing": "queues.quota.lending queues.quota.standing queues.status.podgroup_conditions",
-        "Stop": "queues.why.explanation controller.status.queue_records",
-        "Target": "controller.drain.job_commands kubectl_queue.why.targets",
-        "Unit": "queues.drain.model queues.quota.giving_back",
-        "WaitingPods": "controller.pods.unlabelled_pods controller.quota.waiting_pods",
-    }.items()
-}
 
 
 def defined(tree: ast.Module) -> Iterator[str]:
@@ -82,10 +53,7 @@ def test_names_of_two_modules_are_found() -> None:
 
 
 def test_no_two_modules_define_a_class_of_one_name() -> None:
-    """An exception that nothing needs any more has to go: the list only shrinks."""
     paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    shared = shared_names({module_of(path): path.read_text() for path in paths})
-    added = {name: those for name, those in shared.items() if those - SHARED.get(name, frozenset())}
-    unneeded = {name: those - shared.get(name, frozenset()) for name, those in SHARED.items()}
-    assert added == {}, "give one of them another name"
-    assert {name: those for name, those in unneeded.items() if those} == {}, "remove these from SHARED"
+    assert shared_names({module_of(path): path.read_text() for path in paths}) == {}, (
+        "give one of them another name"
+    )

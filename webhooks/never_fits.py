@@ -25,11 +25,11 @@ from cluster.cache.store import Store
 from cluster.objects import Container, Pod, PodGroup, PodSpec, WorkloadObject
 from queues.admission.never_fits import gang_never_fits, never_fits_warning
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.pod_requests import pod_requests
+from queues.apimachinery.pod_requests import Requests, pod_requests
 from queues.messages import truncate_warning
 from queues.quota.devices import SharedCounts, claim_refs, shared_counts, with_devices
 from queues.quota.gangs import NotAsked, ask
-from queues.quota.usage import Requests, limits_of, never_lack
+from queues.quota.usage import limits_of, never_lack
 from queues.world.podgroups import gang_of_podgroup
 from queues.world.workloads import WorkloadKeys, pod_templates
 from webhooks.review import ReviewRequest, decode_object

@@ -60,4 +60,4 @@ class PodGroupChange(msgspec.Struct, frozen=True, gc=False):
     key: PodGroupKey
 
 
-Change = QueueChange | ClusterChange | PodChange | PodGroupChange
+StoreChange = QueueChange | ClusterChange | PodChange | PodGroupChange

@@ -22,9 +22,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.quota.force_deletion import seconds_going
-from queues.quota.usage import Requests
 
 
 class _Entry(NamedTuple):

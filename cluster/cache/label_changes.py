@@ -8,9 +8,9 @@ remembered.
 Invariants
 - Each change is recorded before the cache of members shows it.
 - What was taken and could not be used is put back: no change is forgotten but by who used it.
-- At most `MAX_CHANGES` of a sort are kept. Beyond, `Changes.incomplete` is set: the leader looks for all pods
-  without the label then. No list shows that another queue was written on a pod. So of `moved` that many are
-  kept beyond the number of members: each member that there is has its place.
+- At most `MAX_CHANGES` of a sort are kept. Beyond, `ChangedLabels.incomplete` is set: the leader looks for
+  all pods without the label then. No list shows that another queue was written on a pod. So of `moved` that
+  many are kept beyond the number of members: each member that there is has its place.
 - Threads: the reflectors of pods and namespaces record; the controller's thread takes, on every replica;
   requests ask for recent namespaces, without a lock.
 """
@@ -37,7 +37,7 @@ class Departure(msgspec.Struct, frozen=True, gc=False):
     version: int
 
 
-class Changes(msgspec.Struct):
+class ChangedLabels(msgspec.Struct):
     """`left`: members that left the watch. `moved`: members, as they were before another queue was written on
     them. `unwritten`: UIDs of members whose label or annotation does not name their queue. `namespaces`:
     those that name another queue than before, with the version since when; 0 if it is not known.
@@ -50,7 +50,7 @@ class Changes(msgspec.Struct):
     incomplete: bool = False
 
 
-_NONE = Changes()
+_NONE = ChangedLabels()
 
 
 class LabelChanges:
@@ -60,7 +60,7 @@ class LabelChanges:
         """`clock`: monotonic seconds. `members`: how many there are."""
         self._members = members
         self._lock = threading.Lock()
-        self._changes = Changes()
+        self._changes = ChangedLabels()
         self._clock = clock
         #: Until when a namespace is recent; written by the reflector of namespaces alone.
         self._recent_until: dict[str, float] = {}
@@ -106,19 +106,19 @@ class LabelChanges:
         until = self._recent_until.get(namespace)
         return until is not None and self._clock() < until
 
-    def take(self) -> Changes:
+    def take(self) -> ChangedLabels:
         """Return all changes since the last call."""
         if self._changes == _NONE:
             return _NONE
         with self._lock:
-            changes, self._changes = self._changes, Changes()
+            changes, self._changes = self._changes, ChangedLabels()
         return changes
 
-    def put_back(self, taken: Changes) -> None:
+    def put_back(self, taken: ChangedLabels) -> None:
         """Have these changes taken again, with those since; it is not known which of them were used."""
         with self._lock:
             since = self._changes
-            self._changes = Changes(
+            self._changes = ChangedLabels(
                 left=taken.left | since.left,
                 moved=since.moved | taken.moved,
                 unwritten=taken.unwritten | since.unwritten,

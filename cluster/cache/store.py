@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
-from cluster.cache.changes import NO_QUEUE, Change, ClusterChange, PodChange, PodGroupChange, QueueChange
+from cluster.cache.changes import NO_QUEUE, ClusterChange, PodChange, PodGroupChange, QueueChange, StoreChange
 from cluster.cache.commands import Commands
 from cluster.cache.decisions import Decisions
 from cluster.cache.device_claims import DeviceClaims
@@ -82,7 +82,7 @@ from queues.quota.usage import PODS, quota_requests
 from queues.snapshot import QueueSnapshot
 from queues.world.podgroups import queue_of as queue_of_podgroup
 
-ChangeListener = Callable[[str, Change], None]
+ChangeListener = Callable[[str, StoreChange], None]
 
 
 class Clock:
@@ -252,7 +252,7 @@ class Store:
         """
         self.member_relists.fire(version)
 
-    def notify(self, queue: str, change: Change) -> None:
+    def notify(self, queue: str, change: StoreChange) -> None:
         """Pass a change to each listener."""
         for listener in self._listeners:
             try:

@@ -58,7 +58,7 @@ ASSUMED = "assumed"
 #: Passes of pods that the store does not know: an honest scheduler is ahead of our watch by a few.
 MAX_UNKNOWN_PODS = 5_000
 
-Key = tuple[str, str]
+PassKey = tuple[str, str]
 
 
 class BindPass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -78,7 +78,7 @@ class BindPass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     assumed: bool = False
 
     @property
-    def key(self) -> Key:
+    def key(self) -> PassKey:
         return self.namespace, self.name
 
 
@@ -94,10 +94,10 @@ class BindPasses:
         """`clock`: monotonic seconds."""
         self._clock = clock
         self.request_seconds = request_seconds
-        self._filter_passes: dict[Key, BindPass] = {}
-        self._binds: dict[Key, dict[str, BindPass]] = {}
+        self._filter_passes: dict[PassKey, BindPass] = {}
+        self._binds: dict[PassKey, dict[str, BindPass]] = {}
         #: When the scheduler of a pod was first asked to try it again, until it has.
-        self._retried_at: dict[Key, float] = {}
+        self._retried_at: dict[PassKey, float] = {}
         #: Held briefly for each use of `_binds`; filter touches `_binds` only during a stop.
         self._lock = threading.Lock()
 
@@ -297,7 +297,7 @@ class BindPasses:
                 if all(each.at <= now - self.request_seconds for each in binds.values()):
                     del self._binds[key]
 
-    def _drop(self, key: Key, expected: BindPass) -> None:
+    def _drop(self, key: PassKey, expected: BindPass) -> None:
         dropped = self._filter_passes.pop(key, None)
         if dropped is not None and dropped is not expected:  # recorded again just now
             self._filter_passes.setdefault(key, dropped)

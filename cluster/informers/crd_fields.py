@@ -32,7 +32,7 @@ from cluster.objects import Command, Metadata, PodGroup, QueueObject
 from queues.apimachinery.lenient import LenientReader
 from queues.fields.drain import DRAIN_FIELDS
 from queues.windows.drains import DEADLINE_AFTER
-from queues.windows.entries import Entry
+from queues.windows.entries import CurrentWindow
 from queues.windows.reader import OVERRIDE_FIELDS, SPAN_FIELDS, WINDOW_FIELDS
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -75,7 +75,7 @@ _WINDOWS = {
         DEADLINE_AFTER,
     ),
     ("spec", "windowOverrides", "*"): OVERRIDE_FIELDS,
-    ("spec", "inWindow", "*"): Entry.__struct_fields__,
+    ("spec", "inWindow", "*"): CurrentWindow.__struct_fields__,
 }
 #: By the definition's name.
 REQUIRED: Mapping[str, RequiredFields] = {

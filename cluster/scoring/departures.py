@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cluster.cache.changes import Change, PodChange
+from cluster.cache.changes import PodChange, StoreChange
 from cluster.cache.members import Member
 from cluster.cache.store import Store
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # numpy comes with it
 def follow_departures(store: Store, scoring: Callable[[], NodeScoring | None]) -> None:
     """Have the pods forgotten that will never be bound, as the store learns of them."""
 
-    def member_changed(_queue: str, change: Change) -> None:
+    def member_changed(_queue: str, change: StoreChange) -> None:
         if isinstance(change, PodChange):
             forget_departed(change.uid, store.members.by_uid(change.uid), scoring=scoring())
 

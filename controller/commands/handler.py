@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from cluster.cache.changes import NO_QUEUE, Change, QueueChange
+from cluster.cache.changes import NO_QUEUE, QueueChange, StoreChange
 from cluster.objects import Command, QueueObject
 from cluster.write_ranks import WriteRank
 from controller.commands.executor import (
@@ -47,7 +47,7 @@ class CommandHandler(Part):
         #: Those whose Commands are looked at with the next step.
         self._changed: dict[str, None] = {}
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         self._changed.update(dict.fromkeys(queue for queue in changes if queue != NO_QUEUE))
 
     def step(self) -> None:

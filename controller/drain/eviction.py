@@ -26,7 +26,7 @@ from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, workload_subject
 from controller.drain.request_states import RequestResult
 from controller.drain.state import Drains
-from controller.evictions.answers import Answer, Outcome, answer_of
+from controller.evictions.answers import EvictionAnswer, EvictionOutcome, answer_of
 from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask, say
 from controller.evictions.pods import delete_pod, evict_pod, lane_of
 from queues.drain.disruption_budgets import BudgetKey
@@ -54,10 +54,10 @@ class CommandTaken(Exception):
     """A controller has taken the Command, and may act on it at any time."""
 
 
-_OUTCOMES: Mapping[type[Exception], Outcome] = {
-    SuspendBlocked: Outcome.BUDGET,
-    NotScalable: Outcome.NOT_SCALABLE,
-    CommandTaken: Outcome.COMMAND_TAKEN,
+_OUTCOMES: Mapping[type[Exception], EvictionOutcome] = {
+    SuspendBlocked: EvictionOutcome.BUDGET,
+    NotScalable: EvictionOutcome.NOT_SCALABLE,
+    CommandTaken: EvictionOutcome.COMMAND_TAKEN,
 }
 
 
@@ -74,7 +74,7 @@ class DrainRequests:
         """Evict one pod of the unit, or delete it past its budgets. `budget`: the one that selects it."""
         is_eviction, client = unit.action is DrainAction.EVICT, self._context.client
         request = partial(evict_pod if is_eviction else delete_pod, client, pod, grace=grace)
-        unsent = RequestResult(drain=drain, unit=unit, pod=pod, grace=grace, outcome=Outcome.DROPPED)
+        unsent = RequestResult(drain=drain, unit=unit, pod=pod, grace=grace, outcome=EvictionOutcome.DROPPED)
         self.submit(request, unsent, budget=budget if is_eviction else None)
 
     def submit(
@@ -82,7 +82,7 @@ class DrainRequests:
         request: Callable[[], object],
         unsent: RequestResult,
         *,
-        granted: Outcome = Outcome.GRANTED,
+        granted: EvictionOutcome = EvictionOutcome.GRANTED,
         budget: BudgetKey | None = None,
     ) -> None:
         """Have the request sent by a writer's thread. `granted`: its outcome where the API server grants it.
@@ -100,10 +100,10 @@ class DrainRequests:
             granted=partial(granted_of, context, unsent),
             budget=budget,
             rank=WriteRank.EVICTION if unsent.pod is not None else WriteRank.STOP,
-            given_up=Outcome.DROPPED,
+            given_up=EvictionOutcome.DROPPED,
         )
         if not ask(context, asked, record):
-            context.work_queue.deliver(partial(record, Answer(Outcome.DROPPED)), batched=True)
+            context.work_queue.deliver(partial(record, EvictionAnswer(EvictionOutcome.DROPPED)), batched=True)
 
     def submit_together(
         self, look: Callable[[], object], requests: Sequence[tuple[Callable[[], object], RequestResult]]
@@ -116,17 +116,19 @@ class DrainRequests:
         context, unsent = self._context, [result for _, result in requests]
         record = context.requests.of_term(partial(self._record_all, unsent))
 
-        def send() -> list[Answer]:
-            looked = self._send(unsent[0].queue, look, granted=Outcome.GRANTED)
-            if looked.outcome is not Outcome.GRANTED:
+        def send() -> list[EvictionAnswer]:
+            looked = self._send(unsent[0].queue, look, granted=EvictionOutcome.GRANTED)
+            if looked.outcome is not EvictionOutcome.GRANTED:
                 return [looked for _ in unsent]
-            return [self._send(each.queue, request, granted=Outcome.GRANTED) for request, each in requests]
+            return [
+                self._send(each.queue, request, granted=EvictionOutcome.GRANTED) for request, each in requests
+            ]
 
-        def receive(answers: list[Answer] | None) -> None:
-            answers = answers or [Answer(Outcome.DROPPED) for _ in unsent]
+        def receive(answers: list[EvictionAnswer] | None) -> None:
+            answers = answers or [EvictionAnswer(EvictionOutcome.DROPPED) for _ in unsent]
             record(answers)
             for each, answer in zip(unsent, answers, strict=True):
-                if answer.outcome is Outcome.GRANTED:
+                if answer.outcome is EvictionOutcome.GRANTED:
                     say(context, granted_of(context, each))
 
         first = unsent[0]
@@ -146,27 +148,27 @@ class DrainRequests:
         if not self._context.leading() or not self._context.store.snapshot.decision(queue).drains:
             raise DrainEnded
 
-    def _send(self, queue: str, request: Callable[[], object], *, granted: Outcome) -> Answer:
+    def _send(self, queue: str, request: Callable[[], object], *, granted: EvictionOutcome) -> EvictionAnswer:
         """Send a request that only a drain of that queue makes. Raises nothing, since the drain waits."""
         try:
             self.check_drains(queue)
             request()
         except DrainEnded:
-            return Answer(Outcome.DROPPED)
+            return EvictionAnswer(EvictionOutcome.DROPPED)
         except (SuspendBlocked, NotScalable, CommandTaken) as exc:
-            return Answer(_OUTCOMES[type(exc)], str(exc))
+            return EvictionAnswer(_OUTCOMES[type(exc)], str(exc))
         except ClusterError as exc:
             return answer_of(exc)
         except Exception as exc:
             log.exception("the drain of queue %s", queue)
-            return Answer(Outcome.OVERLOADED, str(exc))
-        return Answer(granted)
+            return EvictionAnswer(EvictionOutcome.OVERLOADED, str(exc))
+        return EvictionAnswer(granted)
 
-    def _record_all(self, unsent: Sequence[RequestResult], answers: Sequence[Answer]) -> None:
+    def _record_all(self, unsent: Sequence[RequestResult], answers: Sequence[EvictionAnswer]) -> None:
         for each, answer in zip(unsent, answers, strict=True):
             self._record(each, answer)
 
-    def _record(self, unsent: RequestResult, answer: Answer) -> None:
+    def _record(self, unsent: RequestResult, answer: EvictionAnswer) -> None:
         """On the controller's thread, in the term that asked. `unsent`: the result before it was sent."""
         result = msgspec.structs.replace(
             unsent, outcome=answer.outcome, message=answer.message, retry_after=answer.retry_after

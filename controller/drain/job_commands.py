@@ -38,7 +38,7 @@ _REASONS = {ABORT: "QueueDrained", RESUME: "QueueResumed"}
 TAKEN_SECONDS = 300.0
 
 
-class ResumeStep(Enum):
+class JobResumeStep(Enum):
     """What is done for a suspended workload whose queue schedules again.
 
     - `LEAVE`: nothing. It is not ours any more.
@@ -55,16 +55,16 @@ class ResumeStep(Enum):
     UNMARK = "unmark"
 
 
-def resume_step(*, is_aborted: bool, is_withdrawn: bool, is_sent: bool, waited: float) -> ResumeStep:
+def resume_step(*, is_aborted: bool, is_withdrawn: bool, is_sent: bool, waited: float) -> JobResumeStep:
     """The table above. `is_sent`: ResumeJob was. `waited`: seconds since the queue schedules again."""
     if is_aborted:
-        return ResumeStep.SEND
+        return JobResumeStep.SEND
     if is_sent:
-        return ResumeStep.GIVE_BACK
-    return ResumeStep.UNMARK if is_withdrawn or waited >= TAKEN_SECONDS else ResumeStep.WAIT
+        return JobResumeStep.GIVE_BACK
+    return JobResumeStep.UNMARK if is_withdrawn or waited >= TAKEN_SECONDS else JobResumeStep.WAIT
 
 
-class Target(Protocol):
+class CommandTarget(Protocol):
     """The Job that a Command is for."""
 
     @property
@@ -75,7 +75,7 @@ class Target(Protocol):
     def uid(self) -> str: ...
 
 
-def create_command(client: Client, job: Target, kind: WorkloadKind, action: str) -> None:
+def create_command(client: Client, job: CommandTarget, kind: WorkloadKind, action: str) -> None:
     """Create the Command, unless it is there: one of each action for a Job."""
     body = {
         "apiVersion": "bus.volcano.sh/v1alpha1",
@@ -97,7 +97,7 @@ def create_command(client: Client, job: Target, kind: WorkloadKind, action: str)
         return  # sent before
 
 
-def withdraw(client: Client, job: Target, action: str) -> bool:
+def withdraw(client: Client, job: CommandTarget, action: str) -> bool:
     """Delete the Command, which then has no effect. False: there is none; if it was sent, it was taken."""
     try:
         client.delete(f"{COMMANDS.format(namespace=job.namespace)}/{_name(job, action)}")
@@ -106,6 +106,6 @@ def withdraw(client: Client, job: Target, action: str) -> bool:
     return True
 
 
-def _name(job: Target, action: str) -> str:
+def _name(job: CommandTarget, action: str) -> str:
     digest = hashlib.blake2s(f"{job.uid}/{action}".encode(), digest_size=8)
     return f"sluice-{action.lower()}-{digest.hexdigest()}"

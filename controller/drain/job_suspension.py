@@ -44,12 +44,12 @@ from cluster.objects import Pod, WorkloadObject
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, workload_subject
 from controller.drain.eviction import CommandTaken, DrainRequests, NotScalable, SuspendBlocked
-from controller.drain.job_commands import ABORT, RESUME, ResumeStep, create_command, resume_step, withdraw
+from controller.drain.job_commands import ABORT, RESUME, JobResumeStep, create_command, resume_step, withdraw
 from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.scaling import is_drained, put_back, scale_to_zero
 from controller.drain.snapshot import MAX_BUDGETS
 from controller.evictions import budget_reader as budgets
-from controller.evictions.answers import Outcome
+from controller.evictions.answers import EvictionOutcome
 from controller.evictions.suspend_patches import (
     UNPROCESSABLE,
     JsonPatch,
@@ -130,14 +130,15 @@ class JobSuspension:
     def withdraw_command(self, drain: str, unit: Unit) -> None:
         """Take back a Command that had no effect.
 
-        The outcome is `Outcome.COMMAND_WITHDRAWN`, or `Outcome.COMMAND_TAKEN` where it may still have one.
+        The outcome is `EvictionOutcome.COMMAND_WITHDRAWN`, or `EvictionOutcome.COMMAND_TAKEN` where it may
+        still have one.
         """
         workload = unit.workload
         if workload is not None:
             self._requests.submit(
                 lambda: self._withdraw_command(workload),
                 _unsent(drain, unit),
-                granted=Outcome.COMMAND_WITHDRAWN,
+                granted=EvictionOutcome.COMMAND_WITHDRAWN,
             )
 
     def resume(self, queue: str) -> None:
@@ -213,9 +214,9 @@ class JobSuspension:
         waited = self._now() - since
         record = self._context.requests.of_term(partial(self._record_step, workload))
 
-        def receive(step: ResumeStep | None) -> None:
-            record(step or ResumeStep.LEAVE)
-            if step is ResumeStep.GIVE_BACK:
+        def receive(step: JobResumeStep | None) -> None:
+            record(step or JobResumeStep.LEAVE)
+            if step is JobResumeStep.GIVE_BACK:
                 self._record_resumed(workload)
 
         if self._context.submit(
@@ -231,16 +232,16 @@ class JobSuspension:
             resumption = self._resumptions.send(workload.uid, version=workload.version)
             resumption.queue, resumption.since = workload.queue, since
 
-    def _record_step(self, workload: Workload, step: ResumeStep) -> None:
+    def _record_step(self, workload: Workload, step: JobResumeStep) -> None:
         """On the controller's thread, in the term that asked."""
         uid = workload.uid
         if uid not in self._resumptions:
             return  # it bears the mark no more
-        if step is ResumeStep.LEAVE:
+        if step is JobResumeStep.LEAVE:
             self._resumptions.forget(uid)
-        elif step in {ResumeStep.SEND, ResumeStep.WAIT}:
+        elif step in {JobResumeStep.SEND, JobResumeStep.WAIT}:
             until = self._now() + SUSPEND_SECONDS
-            self._resumptions.drop(uid, until=until).is_resume_sent |= step is ResumeStep.SEND
+            self._resumptions.drop(uid, until=until).is_resume_sent |= step is JobResumeStep.SEND
             self._context.work_queue.add_after(workload.queue, QueueChange.MEMBERS, seconds=SUSPEND_SECONDS)
         else:
             self._resumptions.grant(uid, now=self._now())
@@ -257,14 +258,14 @@ class JobSuspension:
     def _may_resume(self, queue: str) -> bool:
         return not queue or self._context.store.snapshot.decision(queue).schedules
 
-    def _resume(self, workload: Workload, *, is_sent: bool, waited: float) -> ResumeStep:
+    def _resume(self, workload: Workload, *, is_sent: bool, waited: float) -> JobResumeStep:
         """Send the requests; what they were."""
         schedules = self._may_resume(workload.queue)
         if workload.kind.life is Life.WHILE_SCALED:
             return put_back(self._context.client, workload, schedules=schedules)
         if not schedules:
-            return ResumeStep.LEAVE
-        path, step = workload_path(workload.kind, workload.namespace, workload.name), ResumeStep.GIVE_BACK
+            return JobResumeStep.LEAVE
+        path, step = workload_path(workload.kind, workload.namespace, workload.name), JobResumeStep.GIVE_BACK
         if workload.kind.suspension is Suspension.COMMAND:
             obj = decode_response(self._context.client.get(path), _workload)
             meta = obj.metadata
@@ -272,23 +273,23 @@ class JobSuspension:
                 workload.uid,
                 workload.suspended_by_drain,
             ):
-                return ResumeStep.LEAVE  # resumed already, and the cache is behind
+                return JobResumeStep.LEAVE  # resumed already, and the cache is behind
             step = resume_step(
                 is_aborted=is_paused(workload.kind, obj),
                 is_withdrawn=withdraw(self._context.client, workload, ABORT),
                 is_sent=is_sent,
                 waited=waited,
             )
-        if step is ResumeStep.SEND:
+        if step is JobResumeStep.SEND:
             create_command(self._context.client, workload, workload.kind, RESUME)
-        if step in {ResumeStep.SEND, ResumeStep.WAIT}:
+        if step in {JobResumeStep.SEND, JobResumeStep.WAIT}:
             return step
         try:
             self._context.client.patch(path, _resume_patch(workload), content_type=JSON_PATCH)
         except Refused as exc:
             if exc.status != UNPROCESSABLE:
                 raise
-            return ResumeStep.LEAVE  # it does not bear our mark any more: its user has taken it over
+            return JobResumeStep.LEAVE  # it does not bear our mark any more: its user has taken it over
         return step
 
     def _withdraw_command(self, workload: SuspendableWorkload) -> None:
@@ -394,7 +395,7 @@ def _resumed_text(workload: Workload) -> str:
 
 
 def _unsent(drain: str, unit: Unit) -> RequestResult:
-    return RequestResult(drain=drain, unit=unit, outcome=Outcome.DROPPED)
+    return RequestResult(drain=drain, unit=unit, outcome=EvictionOutcome.DROPPED)
 
 
 def _suspend_patch(workload: SuspendableWorkload, obj: WorkloadObject, *, drain: str) -> JsonPatch:

@@ -34,7 +34,7 @@ import msgspec
 
 from cluster.backoff import Backoff
 from controller.drain.snapshot import DrainSnapshot
-from controller.evictions.answers import Outcome
+from controller.evictions.answers import EvictionOutcome
 from controller.requests import RequestState, RequestTable
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import DrainAction, RunningPod, Unit
@@ -62,7 +62,7 @@ class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
 
     drain: str
     unit: Unit
-    outcome: Outcome
+    outcome: EvictionOutcome
     pod: RunningPod | None = None
     message: str = ""
     retry_after: float = 0.0
@@ -177,13 +177,13 @@ class DrainRequestTable(RequestTable[DrainRequest]):
         `budgets_known`: whether the budgets of the pod were read. If not, the eviction API looks through very
         many for each try.
         """
-        refused_for_ever = result.outcome is Outcome.SEVERAL_BUDGETS
+        refused_for_ever = result.outcome is EvictionOutcome.SEVERAL_BUDGETS
         request = self.refuse(
             result.uid,
             now=now,
             message=result.message,
             seconds=RETRY.longest if refused_for_ever else None,
-            backoff=BUDGET_RETRY if result.outcome is Outcome.BUDGET and budgets_known else None,
+            backoff=BUDGET_RETRY if result.outcome is EvictionOutcome.BUDGET and budgets_known else None,
         )
         request.budgets = ()
         if refused_for_ever:
@@ -191,7 +191,7 @@ class DrainRequestTable(RequestTable[DrainRequest]):
 
     def record_drop(self, result: RequestResult, *, now: float) -> None:
         """Nothing was requested: this is no failure."""
-        is_dropped = result.outcome is Outcome.DROPPED
+        is_dropped = result.outcome is EvictionOutcome.DROPPED
         self.drop(result.uid, until=now + RETRY.first if is_dropped else None).budgets = ()
 
     def record_taken(self, result: RequestResult, *, now: float) -> float:

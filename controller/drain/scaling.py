@@ -28,7 +28,7 @@ from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Metadata, Pod
 from controller.drain.eviction import NotScalable
-from controller.drain.job_commands import ResumeStep
+from controller.drain.job_commands import JobResumeStep
 from controller.evictions import budget_reader
 from controller.evictions.suspend_patches import UNPROCESSABLE, mark_patch, unmark_patch, workload_path
 from queues import well_known
@@ -101,10 +101,10 @@ def scale_to_zero(
         raise Conflict(409, "Conflict", f"{workload} was changed meanwhile: {exc.message}") from exc
 
 
-def put_back(client: Client, workload: Workload, *, schedules: bool) -> ResumeStep:
+def put_back(client: Client, workload: Workload, *, schedules: bool) -> JobResumeStep:
     """Put the recorded replicas back, or drop a record that does not count any more; what was done.
 
-    `schedules`: whether its queue does. `ResumeStep.WAIT`: it is changed all the time; try it again later.
+    `schedules`: whether its queue does. `JobResumeStep.WAIT`: it is changed all the time; try it again later.
     """
     path = workload_path(workload.kind, workload.namespace, workload.name)
     for _ in range(TRIES):
@@ -118,7 +118,7 @@ def put_back(client: Client, workload: Workload, *, schedules: bool) -> ResumeSt
             schedules=schedules,
         )
         if step is RecordStep.NONE or obj.metadata.uid != workload.uid:
-            return ResumeStep.LEAVE
+            return JobResumeStep.LEAVE
         patch = [
             {"op": "test", "path": "/metadata/resourceVersion", "value": obj.metadata.resource_version},
             *unmark_patch(workload.uid, mark),
@@ -131,8 +131,8 @@ def put_back(client: Client, workload: Workload, *, schedules: bool) -> ResumeSt
             if exc.status != UNPROCESSABLE:
                 raise
         else:
-            return ResumeStep.GIVE_BACK if step is RecordStep.PUT_BACK else ResumeStep.UNMARK
-    return ResumeStep.WAIT
+            return JobResumeStep.GIVE_BACK if step is RecordStep.PUT_BACK else JobResumeStep.UNMARK
+    return JobResumeStep.WAIT
 
 
 def _replicas_patch(mark: str) -> list[dict[str, Any]]:

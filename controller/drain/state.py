@@ -39,7 +39,7 @@ from controller.drain.request_states import (
     RequestResult,
 )
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, ReadResult
-from controller.evictions.answers import Outcome
+from controller.evictions.answers import EvictionOutcome
 from controller.requests import NEVER
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
@@ -375,17 +375,17 @@ class DrainState:
     def record_result(self, result: RequestResult, *, now: float) -> None:
         namespace = result.unit.pods[0].namespace
         match result.outcome:
-            case Outcome.GRANTED:
+            case EvictionOutcome.GRANTED:
                 self._requests.record_grant(result, now=now)
                 self._pauses.record_success(namespace)
                 if result.unit.gang:
                     self.started_gangs.add((namespace, result.unit.gang))
-            case Outcome.DROPPED:
+            case EvictionOutcome.DROPPED:
                 self._requests.record_drop(result, now=now)
-            case Outcome.COMMAND_WITHDRAWN | Outcome.NOT_SCALABLE:
+            case EvictionOutcome.COMMAND_WITHDRAWN | EvictionOutcome.NOT_SCALABLE:
                 self._requests.record_drop(result, now=now)
                 self.unsuspendable.add(result.uid)
-            case Outcome.COMMAND_TAKEN:
+            case EvictionOutcome.COMMAND_TAKEN:
                 if self._requests.record_taken(result, now=now) >= ABANDONED_SECONDS:
                     self.unsuspendable.add(result.uid)
             case _:
@@ -395,7 +395,7 @@ class DrainState:
     def _record_failure(self, result: RequestResult, *, now: float) -> None:
         """A request that failed gives back what it took of the rate."""
         pod = result.pod or result.unit.pods[0]
-        if result.outcome is Outcome.OVERLOADED:
+        if result.outcome is EvictionOutcome.OVERLOADED:
             self._pauses.record_overload(pod.namespace, retry_after=result.retry_after, now=now)
         known = self.snapshot is None or not self.snapshot.index.excess(pod.namespace, pod.labels)
         self._requests.record_failure(result, now=now, budgets_known=known)
@@ -478,7 +478,7 @@ class Drains:
         if drain is not None:
             drain.record_result(result, now=now)
         counts = self._counts.get(result.queue)
-        if counts is not None and result.outcome is Outcome.GRANTED:
+        if counts is not None and result.outcome is EvictionOutcome.GRANTED:
             counts.add(result.action, pods=len(result.unit.pods))
 
     def record_progress(

@@ -37,7 +37,7 @@ from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Ref
 _WEBHOOK = re.compile(r'admission webhook ".*" denied the request|failed calling webhook "')
 
 
-class Outcome(StrEnum):
+class EvictionOutcome(StrEnum):
     """What came of a request; see the table."""
 
     GRANTED = "Granted"
@@ -52,39 +52,39 @@ class Outcome(StrEnum):
     NOT_SCALABLE = "NotScalable"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class EvictionAnswer(msgspec.Struct, frozen=True):
     """The outcome of a request, as the API server's answer says it. `retry_after`: seconds."""
 
-    outcome: Outcome
+    outcome: EvictionOutcome
     message: str = ""
     retry_after: float = 0.0
 
 
-def answer_to(request: Callable[[], object]) -> Answer:
+def answer_to(request: Callable[[], object]) -> EvictionAnswer:
     """What came of a request that is made anew as long as it is wanted: one that meets another version of its
     object is dropped.
     """
     try:
         request()
     except Conflict as exc:
-        return Answer(Outcome.DROPPED, exc.message)
+        return EvictionAnswer(EvictionOutcome.DROPPED, exc.message)
     except ClusterError as exc:
         return answer_of(exc)
-    return Answer(Outcome.GRANTED)
+    return EvictionAnswer(EvictionOutcome.GRANTED)
 
 
-def answer_of(exc: ClusterError) -> Answer:
+def answer_of(exc: ClusterError) -> EvictionAnswer:
     """The outcome of a request that failed."""
     match exc:
         case Overloaded() if "DisruptionBudget" in exc.causes:
-            return Answer(Outcome.BUDGET, exc.message)
+            return EvictionAnswer(EvictionOutcome.BUDGET, exc.message)
         case Overloaded() if exc.status == 500 and "more than one PodDisruptionBudget" in exc.message:
-            return Answer(Outcome.SEVERAL_BUDGETS, exc.message)
+            return EvictionAnswer(EvictionOutcome.SEVERAL_BUDGETS, exc.message)
         case Overloaded() if not _WEBHOOK.search(exc.message):
-            return Answer(Outcome.OVERLOADED, str(exc), exc.retry_after)
+            return EvictionAnswer(EvictionOutcome.OVERLOADED, str(exc), exc.retry_after)
         case NotFound() | Conflict():
-            return Answer(Outcome.ABSENT, exc.message)
+            return EvictionAnswer(EvictionOutcome.ABSENT, exc.message)
         case Refused():
-            return Answer(Outcome.REFUSED, exc.message)
+            return EvictionAnswer(EvictionOutcome.REFUSED, exc.message)
         case _:
-            return Answer(Outcome.OVERLOADED, str(exc))
+            return EvictionAnswer(EvictionOutcome.OVERLOADED, str(exc))

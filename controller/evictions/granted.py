@@ -22,7 +22,7 @@ from cluster.exceptions import Conflict, NotFound
 from cluster.object_reference import ObjectReference
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, pod_path, pod_subject
-from controller.evictions.answers import Answer, Outcome
+from controller.evictions.answers import EvictionAnswer, EvictionOutcome
 from controller.evictions.pods import lane_of
 from queues.drain.disruption_budgets import BudgetKey
 
@@ -62,24 +62,26 @@ class EvictionRequest(msgspec.Struct, frozen=True, kw_only=True):
     purpose: str
     uid: str
     namespace: str
-    answer: Callable[[], Answer]
+    answer: Callable[[], EvictionAnswer]
     granted: Callable[[], Granted]
     budget: BudgetKey | None = None
     rank: WriteRank = WriteRank.EVICTION
-    given_up: Outcome = Outcome.OVERLOADED
+    given_up: EvictionOutcome = EvictionOutcome.OVERLOADED
 
 
-def ask(context: ControllerContext, request: EvictionRequest, record: Callable[[Answer], object]) -> bool:
+def ask(
+    context: ControllerContext, request: EvictionRequest, record: Callable[[EvictionAnswer], object]
+) -> bool:
     """Have the request sent. Returns False where one of its purpose and UID is under way.
 
     `record`: is given what came of it, on the controller's thread, in this term.
     """
     record_in_term = context.requests.of_term(record)
 
-    def receive(answer: Answer | None) -> None:
-        answer = answer or Answer(request.given_up)
+    def receive(answer: EvictionAnswer | None) -> None:
+        answer = answer or EvictionAnswer(request.given_up)
         record_in_term(answer)
-        if answer.outcome is Outcome.GRANTED:
+        if answer.outcome is EvictionOutcome.GRANTED:
             say(context, request.granted())
 
     return context.submit(

@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
+from cluster.cache.changes import NO_QUEUE, PodChange, QueueChange, StoreChange
 from cluster.cache.members import Member
 from cluster.cache.store import Store
 
 #: The changes after which all of a queue is synced.
-OF_ALL = frozenset[Change]({QueueChange.SPEC, QueueChange.RESYNC})
+OF_ALL = frozenset[StoreChange]({QueueChange.SPEC, QueueChange.RESYNC})
 
 
-def concern_all_members(changes: Collection[Change]) -> bool:
+def concern_all_members(changes: Collection[StoreChange]) -> bool:
     """Whether all waiting members of the queue are looked at, and not only those that changed."""
     return QueueChange.MEMBERS in changes or not OF_ALL.isdisjoint(changes)
 
@@ -43,7 +43,7 @@ class ChangedMembers:
         self._members = store.members
         self._is_restoring = is_restoring
 
-    def of(self, queue: str, changes: Collection[Change]) -> list[Member]:
+    def of(self, queue: str, changes: Collection[StoreChange]) -> list[Member]:
         """The members of the queue that these changes of it concern."""
         members = []
         for change in changes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from cluster.cache.changes import NO_QUEUE, Change, PodGroupChange, QueueChange
+from cluster.cache.changes import NO_QUEUE, PodGroupChange, QueueChange, StoreChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
 from controller.context import RETRY_SECONDS, ControllerContext
@@ -55,9 +55,9 @@ class QueueMembers(Part):
         self._podgroups = podgroups
         self._nominations = Nominations(context)
         #: What is to be looked at, until it was.
-        self._changes: dict[str, set[Change]] = {}
+        self._changes: dict[str, set[StoreChange]] = {}
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         for queue, of_queue in changes.items():
             self._changes.setdefault(queue, set()).update(of_queue)
 
@@ -70,7 +70,7 @@ class QueueMembers(Part):
                 attempt(self._store, self._resumed.name, ungate, queue=queue)
             attempt(self._store, "members", partial(self._sync, queue, changes), queue=queue)
 
-    def _sync(self, queue: str, changes: Collection[Change]) -> None:
+    def _sync(self, queue: str, changes: Collection[StoreChange]) -> None:
         members = self._members.of(queue, changes)
         if queue != NO_QUEUE:
             self._retry_preemptions(queue, members)
@@ -97,6 +97,6 @@ class QueueMembers(Part):
             self._work_queue.add_after(queue, QueueChange.MEMBERS, seconds=RETRY_SECONDS)
 
 
-def _groups(changes: Iterable[Change]) -> list[PodGroupKey]:
+def _groups(changes: Iterable[StoreChange]) -> list[PodGroupKey]:
     """The PodGroups that changed."""
     return [change.key for change in changes if isinstance(change, PodGroupChange)]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from functools import partial
 
-from cluster.cache.changes import NO_QUEUE, Change, QueueChange
+from cluster.cache.changes import NO_QUEUE, QueueChange, StoreChange
 from controller.context import ControllerContext
 from controller.members.changed_members import ChangedMembers, concern_all_members
 from controller.parts import Part, attempt
@@ -41,11 +41,11 @@ class ResumedPods(Part):
         self._members = members
         #: The queues of which pods wait until every replica lets them pass.
         self._postponed: set[str] = set()
-        self._changes: dict[str, frozenset[Change]] = {}
+        self._changes: dict[str, frozenset[StoreChange]] = {}
         #: The queues whose members this sync has looked at already.
         self.done: set[str] = set()
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         self._changes = {queue: frozenset(of_queue) for queue, of_queue in changes.items()}
         self.done = set()  # also where the step backs off: the members of all queues are looked at later then
 
@@ -68,7 +68,7 @@ class ResumedPods(Part):
                 of_queue = self._changes.get(queue, frozenset({QueueChange.MEMBERS}))
                 attempt(self._store, self.name, partial(self.ungate, queue, of_queue), queue=queue)
 
-    def ungate(self, queue: str, changes: Iterable[Change]) -> None:
+    def ungate(self, queue: str, changes: Iterable[StoreChange]) -> None:
         """Ungate or retry the members of the queue that these changes concern."""
         changes = frozenset(changes)
         members = self._members.of(queue, changes)

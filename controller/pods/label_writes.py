@@ -22,14 +22,14 @@ from cluster.objects import PartialObjectMetadata
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 from controller.pods.unlabelled_lists import RETRY
-from controller.pods.unlabelled_members import Cause, UnlabelledMember, UnlabelledMembers
+from controller.pods.unlabelled_members import LabelReason, UnlabelledMember, UnlabelledMembers
 from queues import well_known
 
 MAX_WRITES = 100
 _CHANGED = {
-    Cause.LOST: f"label {well_known.QUEUE} was removed",
-    Cause.MOVED: f"label {well_known.QUEUE} was changed",
-    Cause.MENDED: f"annotation {well_known.QUEUE} did not fit the label",
+    LabelReason.LOST: f"label {well_known.QUEUE} was removed",
+    LabelReason.MOVED: f"label {well_known.QUEUE} was changed",
+    LabelReason.MENDED: f"annotation {well_known.QUEUE} did not fit the label",
 }
 _written = msgspec.json.Decoder(PartialObjectMetadata)
 

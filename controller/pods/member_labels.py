@@ -63,16 +63,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from cluster.cache.changes import Change
-from cluster.cache.label_changes import Changes, Departure
+from cluster.cache.changes import StoreChange
+from cluster.cache.label_changes import ChangedLabels, Departure
 from cluster.cache.members import Member
 from cluster.objects import Pod
 from controller.context import ControllerContext
 from controller.parts import Part
 from controller.pods.label_writes import LabelWrites
 from controller.pods.unlabelled_lists import ALL_NAMESPACES, AllPodLists, Listing, WaitingPodLists
-from controller.pods.unlabelled_members import Cause, UnlabelledMember, UnlabelledMembers
-from controller.pods.unlabelled_pods import PodSelection, UnlabelledPods, WaitingPods
+from controller.pods.unlabelled_members import LabelReason, UnlabelledMember, UnlabelledMembers
+from controller.pods.unlabelled_pods import PodSelection, UnlabelledPods, UnlabelledWaitingPods
 from queues.status.acknowledgement import UnlabelledView
 
 #: How often the pods on no node are listed while some queue does not schedule.
@@ -238,7 +238,7 @@ class MemberLabels(Part):
     def is_restoring(self, uid: str) -> bool:
         """Whether another queue was written on the pod: the writes of that queue are not for it."""
         member = self._members.get(uid)
-        return member is not None and member.cause is Cause.MOVED
+        return member is not None and member.cause is LabelReason.MOVED
 
     def version_since(self, queues: frozenset[str], version: int) -> int:
         """The version that all replicas must have: this one, or a later one at which a label was written.
@@ -262,7 +262,7 @@ class MemberLabels(Part):
         """Have all pods without the label listed soon: a replica is gone, or changes were missed."""
         self._all.request(ALL_NAMESPACES)
 
-    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def stand_by(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """Drop the changes of labels: the replica that leads sees to them."""
         self._changes.take()
 
@@ -295,7 +295,7 @@ class MemberLabels(Part):
             self._changes.put_back(changes)
             raise
 
-    def _record(self, changes: Changes, *, now: float) -> None:
+    def _record(self, changes: ChangedLabels, *, now: float) -> None:
         """It may be called again with the same changes."""
         for member in changes.moved.values():
             self._restore(member, now)
@@ -353,7 +353,7 @@ class MemberLabels(Part):
     # Members without their label
 
     def _may_be_bound(self, member: UnlabelledMember) -> bool:
-        if not member.waits or member.cause is not Cause.MOVED:
+        if not member.waits or member.cause is not LabelReason.MOVED:
             return member.waits
         stored = self._store.members.by_uid(member.uid)
         return stored is None or stored.waiting
@@ -383,7 +383,7 @@ class MemberLabels(Part):
                 namespace=meta.namespace,
                 name=meta.name,
                 queue=membership.queue or "",
-                cause=Cause.UNLABELLED,
+                cause=LabelReason.UNLABELLED,
                 waits=waits,
                 seen_at=version,
                 since=self._now(),
@@ -395,7 +395,7 @@ class MemberLabels(Part):
         stored = self._store.members.by_uid(member.uid)
         if stored is None or not stored.may_be_bound or not stored.queue:
             return True
-        if member.cause in {Cause.MENDED, Cause.NAMED}:
+        if member.cause in {LabelReason.MENDED, LabelReason.NAMED}:
             return True
         if stored.filtered:
             self.passes_assumed += 1
@@ -408,7 +408,7 @@ class MemberLabels(Part):
 
     # Lists
 
-    def _receive_waiting(self, number: int, waiting: WaitingPods) -> None:
+    def _receive_waiting(self, number: int, waiting: UnlabelledWaitingPods) -> None:
         self._received_scan = max(self._received_scan, number)
         self._namespace_scans = [each for each in self._namespace_scans if each[1] > self._received_scan]
         self._term_version = self._term_version or waiting.version

@@ -44,9 +44,9 @@ from typing import Protocol
 import msgspec
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
-from cluster.cache.changes import Change, QueueChange
+from cluster.cache.changes import QueueChange, StoreChange
 from cluster.cache.members import Member
-from cluster.inflight.binds import BindPass, Key
+from cluster.inflight.binds import BindPass, PassKey
 from cluster.write_ranks import WriteRank
 from controller.context import RETRY_SECONDS, ControllerContext, pod_path
 from controller.parts import Part
@@ -187,7 +187,7 @@ class PreemptionRetry:
             self._context.work_queue.add_after(queue, QueueChange.MEMBERS, seconds=RETRY_SECONDS)
 
 
-def passes_to_retry(passes: Iterable[BindPass], snapshot: QueueSnapshot) -> set[Key]:
+def passes_to_retry(passes: Iterable[BindPass], snapshot: QueueSnapshot) -> set[PassKey]:
     """The pods of these passes whose queue does not schedule."""
     return {bind_pass.key for bind_pass in passes if not snapshot.decision(bind_pass.queue).schedules}
 
@@ -224,7 +224,7 @@ class BindPassRetry(Part):
         self._is_event_due = False
         self._event_at = -math.inf
 
-    def retry_pods(self, pods: Iterable[Key]) -> None:
+    def retry_pods(self, pods: Iterable[PassKey]) -> None:
         """Make kube-scheduler retry these pods, unless that was done lately."""
         now = self._store.clock.monotonic()
         self._retried_at = {uid: at for uid, at in self._retried_at.items() if at > now - AGAIN_SECONDS}
@@ -243,7 +243,7 @@ class BindPassRetry(Part):
                 batched=True,
             )
 
-    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def stand_by(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """The same as while this replica leads: each replica retries the pods that it let through itself."""
         self.step()
 

@@ -27,7 +27,7 @@ from controller.pods.unlabelled_pods import (
     PodSelection,
     UnlabelledPages,
     UnlabelledPods,
-    WaitingPods,
+    UnlabelledWaitingPods,
     read_waiting,
 )
 from queues.text import truncated
@@ -62,7 +62,7 @@ class WaitingPodLists:
         context: ControllerContext,
         selection: PodSelection,
         *,
-        receive: Callable[[int, WaitingPods], object],
+        receive: Callable[[int, UnlabelledWaitingPods], object],
     ) -> None:
         """`receive`: is given each list that was read, with its number."""
         self._context = context
@@ -138,14 +138,14 @@ class WaitingPodLists:
         version = 0 if is_consistent else self._wanted
         failures = list[str]()
 
-        def read() -> WaitingPods:
+        def read() -> UnlabelledWaitingPods:
             try:
                 return read_waiting(self._context.list_client, self._selection, version=version)
             except ClusterError as exc:
                 failures.append(str(exc))
                 raise
 
-        def receive(waiting: WaitingPods | None) -> None:
+        def receive(waiting: UnlabelledWaitingPods | None) -> None:
             if generation == self._generation:
                 self._receive_list(number, waiting, failures[-1] if failures else "")
 
@@ -155,7 +155,7 @@ class WaitingPodLists:
             self._under_way[number] = _Scan(version, now)
             self._consistent_wanted = self._is_requested = False
 
-    def _receive_list(self, number: int, waiting: WaitingPods | None, failure: str) -> None:
+    def _receive_list(self, number: int, waiting: UnlabelledWaitingPods | None, failure: str) -> None:
         scan = self._under_way.pop(number)
         if waiting is None:
             self._failures += 1

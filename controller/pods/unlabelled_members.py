@@ -31,7 +31,7 @@ from queues.membership import label_value
 from queues.text import truncated
 
 
-class Cause(Enum):
+class LabelReason(Enum):
     """Why a pod's label or annotation is written."""
 
     UNLABELLED = auto()
@@ -47,7 +47,7 @@ class Cause(Enum):
         return self in _LABELLED
 
 
-_LABELLED = frozenset({Cause.MOVED, Cause.MENDED, Cause.NAMED})
+_LABELLED = frozenset({LabelReason.MOVED, LabelReason.MENDED, LabelReason.NAMED})
 
 
 class UnlabelledMember(msgspec.Struct, kw_only=True):
@@ -65,7 +65,7 @@ class UnlabelledMember(msgspec.Struct, kw_only=True):
     namespace: str
     name: str
     queue: str
-    cause: Cause
+    cause: LabelReason
     waits: bool
     is_found: bool = True
     seen_at: int = 0
@@ -215,7 +215,7 @@ class UnlabelledMembers:
         retry_at = self._backoff.next_at(member.uid, now)
         known = self._by_uid.get(member.uid)
         if known is None:
-            known = _unlabelled(member, Cause.MOVED, waits=member.waiting)
+            known = _unlabelled(member, LabelReason.MOVED, waits=member.waiting)
             self._record(known)
         known.written, known.retry_at = 0, retry_at
         self._enqueue(known)
@@ -232,7 +232,7 @@ class UnlabelledMembers:
             return None
         if known is not None:
             self.close(known)  # it was in the watch again: older lists say nothing of it
-        lost = _unlabelled(member, Cause.LOST, waits=member.may_be_bound)
+        lost = _unlabelled(member, LabelReason.LOST, waits=member.may_be_bound)
         lost.is_found, lost.seen_at, lost.scan, lost.since = False, version, scan, now
         self._record(lost)
         return lost
@@ -243,8 +243,8 @@ class UnlabelledMembers:
         known.scan = scan or known.scan
         if known.written or known.is_writing:  # else it is written soon
             known.written, known.retry_at = 0, self._backoff.next_at(known.uid, now)
-            if known.cause is not Cause.MOVED:
-                known.cause = Cause.LOST
+            if known.cause is not LabelReason.MOVED:
+                known.cause = LabelReason.LOST
             self._enqueue(known)
         else:
             self._move(known)
@@ -252,7 +252,7 @@ class UnlabelledMembers:
     def record_unfitting(self, member: Member, queue: str) -> None:
         """Record that the annotation of this member, or its label, is to name this queue."""
         has_waited = bool(member.podgroup) and member.labels.get(well_known.QUEUE) == ""
-        cause = Cause.NAMED if has_waited else Cause.MENDED
+        cause = LabelReason.NAMED if has_waited else LabelReason.MENDED
         self.add(_unlabelled(member, cause, waits=False, queue=queue))
 
     def record_listed(self, uids: Collection[str], *, waits: bool, version: int) -> None:
@@ -382,7 +382,7 @@ class UnlabelledMembers:
             del self._lanes[lane]
 
 
-def _unlabelled(member: Member, cause: Cause, *, waits: bool, queue: str = "") -> UnlabelledMember:
+def _unlabelled(member: Member, cause: LabelReason, *, waits: bool, queue: str = "") -> UnlabelledMember:
     return UnlabelledMember(
         uid=member.uid,
         namespace=member.namespace,

@@ -93,7 +93,7 @@ class UnlabelledPods(msgspec.Struct, frozen=True):
     members: list[Pod] = msgspec.field(default_factory=list)
 
 
-class WaitingPods(msgspec.Struct, frozen=True):
+class UnlabelledWaitingPods(msgspec.Struct, frozen=True):
     """The pods on no node without the label, as they were at `version`."""
 
     version: int
@@ -118,7 +118,7 @@ class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
             yield scheduler, {"labelSelector": f"!{well_known.QUEUE}", "fieldSelector": selector}
 
 
-def read_waiting(client: Client, selection: PodSelection, *, version: int) -> WaitingPods:
+def read_waiting(client: Client, selection: PodSelection, *, version: int) -> UnlabelledWaitingPods:
     """Read the pods on no node without the label, as of `version` or later; 0: as of now.
 
     Raises `ClusterError`.
@@ -129,7 +129,7 @@ def read_waiting(client: Client, selection: PodSelection, *, version: int) -> Wa
             break  # the first list has the pods of every scheduler
         add = partial(_add, found, scheduler=scheduler, is_member=selection.is_member)
         versions.append(_read_list(client, query, add, version=version))
-    return WaitingPods(min(versions), found)
+    return UnlabelledWaitingPods(min(versions), found)
 
 
 def _read_list(

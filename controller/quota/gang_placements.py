@@ -48,14 +48,14 @@ from random import SystemRandom
 import msgspec
 
 from cluster.api.client import JSON_PATCH, decode_response
-from cluster.cache.changes import NO_QUEUE, Change, PodGroupChange, QueueChange
+from cluster.cache.changes import NO_QUEUE, PodGroupChange, QueueChange, StoreChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict, Refused
 from cluster.objects import WorkloadObject
 from controller.context import ControllerContext, pod_subject, podgroup_subject, workload_subject
-from controller.evictions.answers import Answer, Outcome, answer_to
+from controller.evictions.answers import EvictionAnswer, EvictionOutcome, answer_to
 from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask
 from controller.evictions.pods import send_away
 from controller.evictions.suspend_patches import UNPROCESSABLE, mark_patch, workload_path
@@ -189,7 +189,7 @@ class GangsInPlacement:
 
     # What happens
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         if not self._by_key:
             return
         for queue, changes_of_queue in changes.items():
@@ -459,8 +459,8 @@ class GangsInPlacement:
     def _ask(
         self, uid: str, namespace: str, request: Callable[[], None], *, granted: Callable[[], Granted]
     ) -> None:
-        def answer() -> Answer:
-            return answer_to(request) if self._context.leading() else Answer(Outcome.DROPPED)
+        def answer() -> EvictionAnswer:
+            return answer_to(request) if self._context.leading() else EvictionAnswer(EvictionOutcome.DROPPED)
 
         self._requests.send(uid)
         self._requests.postpone(uid, until=self._now() + LATE_SECONDS)
@@ -469,16 +469,16 @@ class GangsInPlacement:
             purpose="gang-gives-back", uid=uid, namespace=namespace, answer=answer, granted=granted
         )
         if not ask(self._context, asked, record):
-            record(Answer(Outcome.OVERLOADED))
+            record(EvictionAnswer(EvictionOutcome.OVERLOADED))
 
-    def _record_answer(self, uid: str, answer: Answer) -> None:
+    def _record_answer(self, uid: str, answer: EvictionAnswer) -> None:
         if uid not in self._requests:
             return  # it has gone, as the cache shows
         now = self._now()
         match answer.outcome:
-            case Outcome.GRANTED | Outcome.ABSENT:
+            case EvictionOutcome.GRANTED | EvictionOutcome.ABSENT:
                 seconds = LATE_SECONDS
-            case Outcome.OVERLOADED | Outcome.DROPPED:
+            case EvictionOutcome.OVERLOADED | EvictionOutcome.DROPPED:
                 seconds = max(BUSY_SECONDS, answer.retry_after)
             case _:
                 seconds = REFUSED_SECONDS

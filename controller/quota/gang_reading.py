@@ -31,22 +31,22 @@ from cluster.cache.store import Store
 from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.lost_pods import LostPods
 from controller.quota.waiting_gangs import GangState, WaitingGangs
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import add_amounts
 from queues.quota.gangs import (
     USING,
-    Asked,
     Gang,
     GangPod,
     NotAsked,
     NotAskedKind,
     PodState,
+    RequestedPods,
     ask,
     own_pods,
     unused_resources,
 )
-from queues.quota.ledger import Ledger, Reason
+from queues.quota.ledger import AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Requests
 from queues.world.gang_pods import gang_pods
 from queues.world.pod_rules import PodRules, is_gated
 
@@ -119,7 +119,7 @@ class GangReading:
         keeps = (is_reserved and may_reserve) or (uses and bool(kept))
         never = partial(self._ledger.usage.never_lack, gang.queue)
         found = ask(asking, pods, keeps=keeps, keeps_once_started=uses, started=is_started, never=never)
-        is_started = isinstance(found, Asked) and found.minimum is None
+        is_started = isinstance(found, RequestedPods) and found.minimum is None
         now_kept = unused_resources(asking, pods) if keeps or (uses and is_started) else ()
         first, lost_room = self.lost.places(key, gang, own, members, now=now)
         reservation = None
@@ -172,7 +172,7 @@ class GangReading:
         together = dict(self._store.quota_use(gang.queue))
         for kept in (
             unused_resources(gang, pods),
-            *self._ledger.entries(gang.queue, Reason.KEPT).values(),
+            *self._ledger.entries(gang.queue, AmountReason.KEPT).values(),
         ):
             add_amounts(together, kept)
         lack = self._ledger.usage.never_lack(gang.queue, tuple(sorted(together.items())))
@@ -186,7 +186,9 @@ class GangReading:
         decision = self._store.decisions.of_queue(gang.queue, namespace=key.namespace)
         return decision.schedules and self._rules.has_quota(gang.queue)
 
-    def _entries(self, found: Asked | NotAsked, reservation: WaitingPod | None) -> dict[str, WaitingPod]:
+    def _entries(
+        self, found: RequestedPods | NotAsked, reservation: WaitingPod | None
+    ) -> dict[str, WaitingPod]:
         """What is put into the index, by UID."""
         if reservation is not None:
             return {reservation.uid: reservation}

@@ -68,26 +68,27 @@ from functools import partial
 import msgspec
 
 from cluster.backoff import Backoff
-from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
+from cluster.cache.changes import NO_QUEUE, PodChange, QueueChange, StoreChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
 from cluster.exceptions import ClusterError
 from cluster.recorder import REPEAT_SECONDS
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, pod_subject, workload_subject
-from controller.evictions.answers import Answer, Outcome, answer_to
+from controller.evictions.answers import EvictionAnswer, EvictionOutcome, answer_to
 from controller.evictions.budget_reader import list_budgets
 from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask
 from controller.evictions.pods import send_away
 from controller.quota.given_back_lines import GivenBackLines
 from controller.quota.waiting_pods import WaitingPods
 from controller.requests import RequestState, is_open
+from queues.apimachinery.pod_requests import Requests
 from queues.drain.disruption_budgets import BudgetIndex, BudgetKey
 from queues.drain.terminating_pods import counts_as_in_flight
 from queues.policies.policy_set import PolicySet
 from queues.policies.victims import PREEMPT, RECLAIM, asked_by, is_critical
 from queues.quota.asking_round import AskingRound
-from queues.quota.giving_back import Asked, Borrowed, GivingBack
+from queues.quota.giving_back import AllowedTaking, Borrowed, GivingBack
 from queues.quota.kept_by import KeptBy
 from queues.quota.kept_victims import kept_victims
 from queues.quota.lack import Lack, LackKind
@@ -95,9 +96,9 @@ from queues.quota.let_in_again import LATE_SECONDS, SAFE_SECONDS, ReadPod
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.reclaim_preview import MOST_ASKING
 from queues.quota.report import amounts_text
-from queues.quota.reservations import Key
+from queues.quota.reservations import ReservationKey
 from queues.quota.started_gangs import StartedGang
-from queues.quota.usage import PODS, Requests, negative
+from queues.quota.usage import PODS, negative
 from queues.text import quoted
 from queues.world.running_pods import termination_of
 
@@ -201,7 +202,7 @@ class _Slice:
 
     def __init__(
         self,
-        claimants: Iterable[tuple[WaitingPod, Asked]],
+        claimants: Iterable[tuple[WaitingPod, AllowedTaking]],
         round_: AskingRound,
         monotonic: Callable[[], float],
     ) -> None:
@@ -210,7 +211,7 @@ class _Slice:
         self._monotonic = monotonic
         self.is_cut = self.is_late = False
 
-    def __iter__(self) -> Iterator[tuple[WaitingPod, Asked]]:
+    def __iter__(self) -> Iterator[tuple[WaitingPod, AllowedTaking]]:
         ends_at = self._monotonic() + LOOK_SECONDS
         has_asked = has_asked_again = False
         for claimant, asked in self._claimants:
@@ -244,7 +245,7 @@ class GiveBacks:
         self._told = told
         self._askers: tuple[PolicySet, bool] | None = None
         self.lines = GivenBackLines(context.store)
-        self._kept: dict[Key, _KeptText] = {}
+        self._kept: dict[ReservationKey, _KeptText] = {}
         #: The same texts by the UID of the pod; without empty ones.
         self._kept_texts: dict[str, str] = {}
         #: Evictions that were sent and are not in the cache yet, or were refused, or are repeated.
@@ -277,7 +278,7 @@ class GiveBacks:
 
     # What happens
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         if self._leaving is None:
             return
         for queue, changes_of_queue in changes.items():
@@ -396,11 +397,11 @@ class GiveBacks:
         clock = self._store.clock
         began = clock.monotonic()
 
-        def told_at(key: Key) -> float:
+        def told_at(key: ReservationKey) -> float:
             told = self._kept.get(key)
             return told.at if told is not None and told.pod in round_.denied[key][0].uids else -math.inf
 
-        def lacks_room(key: Key) -> bool:
+        def lacks_room(key: ReservationKey) -> bool:
             """False since a pass has not come to it again; it is told once that has."""
             return self._waiting.lack_of_pod(round_.denied[key][0].uids[0]) is not None
 
@@ -410,7 +411,9 @@ class GiveBacks:
             if clock.monotonic() - began > LOOK_SECONDS:
                 return
 
-    def _tell_class(self, look: GivingBack, key: Key, claimant: WaitingPod, asked: Asked) -> None:
+    def _tell_class(
+        self, look: GivingBack, key: ReservationKey, claimant: WaitingPod, asked: AllowedTaking
+    ) -> None:
         """Tell the first pod of the class, if the text or that pod is another one than before."""
         before = self._kept.get(key)
         text, pod = kept_victims(look, claimant, asked).brief, claimant.uids[0]
@@ -475,7 +478,7 @@ class GiveBacks:
         eviction = self._evictions.get(uid)
         return eviction is not None and is_open(eviction)
 
-    def _take_over(self, before: dict[Key, int]) -> None:
+    def _take_over(self, before: dict[ReservationKey, int]) -> None:
         """Add to `before` the pods that get the room of what a former leader may have evicted."""
         self._inherited = {
             uid: member
@@ -508,8 +511,8 @@ class GiveBacks:
                 self._taking_over = AskingRound()
 
     def _claimants(
-        self, look: GivingBack, before: Mapping[Key, int], round_: AskingRound
-    ) -> Iterator[tuple[WaitingPod, Asked]]:
+        self, look: GivingBack, before: Mapping[ReservationKey, int], round_: AskingRound
+    ) -> Iterator[tuple[WaitingPod, AllowedTaking]]:
         """The pods that may still ask in this round, in order. In a fifo queue none follows a pod that was
         denied.
 
@@ -543,7 +546,7 @@ class GiveBacks:
                     break
             round_.finish(queue)
 
-    def _asked(self, pod: WaitingPod) -> Asked | None:
+    def _asked(self, pod: WaitingPod) -> AllowedTaking | None:
         """What the policies of its queue and of the pod let it take; None for nothing. A PodGroup without
         pods has the policy of its queue.
         """
@@ -558,7 +561,7 @@ class GiveBacks:
         asked = asked_by(of_queue) if own is of_queue else asked_by(of_queue).within(asked_by(own))
         return asked if asked.is_any else None
 
-    def _set_aside(self, numbers: Mapping[Key, int]) -> None:
+    def _set_aside(self, numbers: Mapping[ReservationKey, int]) -> None:
         before = dict(self._waiting.reservations.numbers)
         self._waiting.set_aside(numbers)
         for key, number in numbers.items():
@@ -769,11 +772,11 @@ class GiveBacks:
         eviction.member, eviction.sent_at = member, self._store.clock.monotonic()
         self._budgets.pop(member.namespace, None)  # it allows fewer now
 
-        def answer() -> Answer:
+        def answer() -> EvictionAnswer:
             if not victim.departure.goes(partial(self._still_asks, victim.claimant)):
-                return Answer(Outcome.DROPPED)
+                return EvictionAnswer(EvictionOutcome.DROPPED)
             if not self._context.leading():
-                return Answer(Outcome.DROPPED)
+                return EvictionAnswer(EvictionOutcome.DROPPED)
             return answer_to(partial(send_away, client, member))
 
         request = EvictionRequest(
@@ -786,7 +789,7 @@ class GiveBacks:
         )
         record = partial(self._receive, victim)
         if not ask(self._context, request, record):
-            record(Answer(Outcome.OVERLOADED))
+            record(EvictionAnswer(EvictionOutcome.OVERLOADED))
 
     def _still_asks(self, claimant: WaitingPod) -> bool:
         if self._waiting.is_reservation(claimant.uid):
@@ -797,12 +800,12 @@ class GiveBacks:
             for member in members
         )
 
-    def _receive(self, victim: _Victim, answer: Answer) -> None:
+    def _receive(self, victim: _Victim, answer: EvictionAnswer) -> None:
         """On the controller's thread, in the term that asked."""
         member, now, evictions = victim.member, self._store.clock.monotonic(), self._evictions
         match answer.outcome:
-            case Outcome.GRANTED | Outcome.ABSENT:
-                if answer.outcome is Outcome.GRANTED:
+            case EvictionOutcome.GRANTED | EvictionOutcome.ABSENT:
+                if answer.outcome is EvictionOutcome.GRANTED:
                     workload = _workload_of(member)
                     self._gave.pop(workload, None)  # they stand in the order in which they gave
                     self._gave[workload] = now
@@ -814,10 +817,10 @@ class GiveBacks:
             case _ if member.uid not in evictions:
                 self._is_wanted = True  # it is gone for another reason
                 return
-            case Outcome.OVERLOADED:
+            case EvictionOutcome.OVERLOADED:
                 until = now + max(BUSY_SECONDS, answer.retry_after)
                 eviction = evictions.drop(member.uid, until=until)
-            case Outcome.DROPPED:
+            case EvictionOutcome.DROPPED:
                 eviction = evictions.drop(member.uid)
             case _:
                 eviction = evictions.refuse(member.uid, now=now)
@@ -920,7 +923,7 @@ def _gangs_of(pods: Iterable[Borrowed]) -> set[str]:
     return {pod.gang for pod in pods if pod.gang}
 
 
-def _count_times(look: GivingBack, key: Key, number: int) -> None:
+def _count_times(look: GivingBack, key: ReservationKey, number: int) -> None:
     """Count so many pods of a class as used for the rest of the look."""
     queue, requests = key
     for _ in range(number):

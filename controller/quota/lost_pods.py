@@ -34,9 +34,9 @@ from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.store import Store
 from cluster.cache.workloads import Workload
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount, add_amounts
 from queues.quota.gangs import Gang, GangPod, PodState, is_placed
-from queues.quota.usage import Requests
 from queues.workload_kinds import Life
 
 #: How long the room of a lost pod is kept.

@@ -66,7 +66,7 @@ import msgspec
 
 from cluster.api.client import MERGE_PATCH, decode_response
 from cluster.backoff import Backoff
-from cluster.cache.changes import Change
+from cluster.cache.changes import StoreChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
@@ -83,14 +83,14 @@ from controller.quota.voided import VoidedReleases
 from controller.quota.waiting_pods import WaitingPods
 from controller.slices import Slices
 from queues import well_known
+from queues.apimachinery.pod_requests import Requests
 from queues.quota.book import MAX_INTENTS
 from queues.quota.enforcement import book_fault_text
 from queues.quota.given_back import GivenBack
 from queues.quota.lack import Lack, LackKind
 from queues.quota.report import CountedBeside
 from queues.quota.turns import turns
-from queues.quota.usage import Requests
-from queues.status.podgroup_conditions import Standing
+from queues.status.podgroup_conditions import GangQuotaState
 from queues.world.pod_rules import is_gated
 
 #: After a pod that could not be changed.
@@ -242,7 +242,7 @@ class QuotaReleases(Part):
         """The pod for which others leave room in the queue (`queues.quota.claims`)."""
         return self._store.members.by_uid(self._waiting.claimants.get(queue, ""))
 
-    def standing(self, podgroup: PodGroup) -> Standing | None:
+    def standing(self, podgroup: PodGroup) -> GangQuotaState | None:
         """How a PodGroup stands with the quotas; None if it was not looked at yet."""
         return self._waiting.standing(podgroup)
 
@@ -269,7 +269,7 @@ class QuotaReleases(Part):
         """What counts of the queue and of those below it, and is neither used nor kept for gangs."""
         return self._waiting.counted_beside(queue)
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """These changes are looked at with the next step, or when there is one."""
         self._waiting.record(changes)
         self._give_backs.record(changes)

@@ -4,7 +4,7 @@ or that an admission policy refuses, is tried less and less often.
 Each try costs a write of the book and a patch that is refused. While such a pod is postponed, others may use
 its room.
 
-The table is no part of `controller.requests.Requests`: what keeps changing a pod does so in any term.
+The table is no part of `controller.requests.RequestTables`: what keeps changing a pod does so in any term.
 """
 
 from __future__ import annotations

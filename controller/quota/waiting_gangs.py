@@ -35,13 +35,13 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from cluster.cache.podgroups import PodGroupKey
+from queues.apimachinery.pod_requests import Requests
 from queues.messages import other_gate_text
 from queues.quota.book import MAX_INTENTS
 from queues.quota.gangs import BEYOND, Gang, NotAsked, NotAskedKind
 from queues.quota.lack import Lack, LackKind
-from queues.quota.ledger import Ledger, Reason
+from queues.quota.ledger import AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Requests
 
 #: A gang whose pods are still being made says nothing for so long.
 TELL_SECONDS = 1.0
@@ -192,7 +192,7 @@ class WaitingGangs:
         if state is not None:
             for uid in state.entries:
                 self._key_of_entry.pop(uid, None)
-            self._ledger.set_one(state.queue, Reason.KEPT, key, ())
+            self._ledger.set_one(state.queue, AmountReason.KEPT, key, ())
         self._told_at.pop(key, None)
         self._told_now.pop(key, None)
         self._rests.pop(key, None)
@@ -205,10 +205,10 @@ class WaitingGangs:
             for uid in before.entries:
                 self._key_of_entry.pop(uid, None)
             if before.queue != state.queue:
-                self._ledger.set_one(before.queue, Reason.KEPT, key, ())
+                self._ledger.set_one(before.queue, AmountReason.KEPT, key, ())
         self._states[key] = state
         self._key_of_entry.update(dict.fromkeys(state.entries, key))
-        self._ledger.set_one(state.queue, Reason.KEPT, key, state.counted)
+        self._ledger.set_one(state.queue, AmountReason.KEPT, key, state.counted)
         self._tell(key, before, state, changed=changed, now=now)
 
     def _tell(

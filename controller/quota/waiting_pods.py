@@ -45,7 +45,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from cluster.cache.changes import NO_QUEUE, Change, PodChange, PodGroupChange, QueueChange
+from cluster.cache.changes import NO_QUEUE, PodChange, PodGroupChange, QueueChange, StoreChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey, phase_of
 from cluster.cache.queues import NO_LENDING
@@ -55,6 +55,7 @@ from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.gang_reading import GangReading
 from controller.quota.rules_in_force import rules_in_force
 from controller.quota.waiting_gangs import GangState, WaitingGangs
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount, add_amounts
 from queues.messages import other_gate_text
 from queues.queue import DequeueStrategy
@@ -68,24 +69,24 @@ from queues.quota.devices import (
 from queues.quota.gang_turns import GangTurns
 from queues.quota.giving_back import Borrowed, GivingBack
 from queues.quota.lack import Lack, LackKind
-from queues.quota.ledger import ALL_PODS, Ledger, Reason
+from queues.quota.ledger import ALL_PODS, AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass, whole_of
 from queues.quota.report import CountedBeside
 from queues.quota.reservations import Reservations
-from queues.quota.shares import Key, Shares
+from queues.quota.shares import RankKey, Shares
 from queues.quota.started_gangs import StartedGang
-from queues.quota.usage import TURN, Requests, asks_for_turn
+from queues.quota.usage import TURN, asks_for_turn
 from queues.quota.waiting_index import WaitingIndex
 from queues.snapshot import QueueSnapshot
 from queues.status.gang_standing import standing_of
-from queues.status.podgroup_conditions import FREE, Standing
+from queues.status.podgroup_conditions import FREE, GangQuotaState
 from queues.status.podgroup_phases import Phase
 from queues.tree import Tree
 from queues.world.pod_rules import PodRules, is_gated
 
 #: The changes after which all pods that wait in a queue are read.
-_OF_ALL = frozenset[Change]({QueueChange.SPEC, QueueChange.RESYNC, QueueChange.MEMBERS})
+_OF_ALL = frozenset[StoreChange]({QueueChange.SPEC, QueueChange.RESYNC, QueueChange.MEMBERS})
 
 
 #: So many pods are read between two pauses.
@@ -165,7 +166,7 @@ class WaitingPods:
 
     # What is to be read
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         if self._tree is None:
             return  # everything is read
         for queue, of_queue in changes.items():
@@ -478,7 +479,7 @@ class WaitingPods:
     def kept_below(self, queue: str) -> Mapping[PodGroupKey, Requests]:
         """What is kept for gangs of the queue and of those below it: it counts as used."""
         kept: dict[PodGroupKey, Requests] = {}
-        for entries in self.ledger.entries_below(queue, Reason.KEPT, tree=self._store.snapshot.tree):
+        for entries in self.ledger.entries_below(queue, AmountReason.KEPT, tree=self._store.snapshot.tree):
             kept.update((key, requests) for key, requests in entries.items() if isinstance(key, PodGroupKey))
         return kept
 
@@ -488,15 +489,15 @@ class WaitingPods:
         """
         tree, ledger, by_uid = self._store.snapshot.tree, self.ledger, self._store.members.by_uid
         releasing: dict[str, Amount] = {}
-        for entries in ledger.entries_below(queue, Reason.RELEASING, tree=tree):
+        for entries in ledger.entries_below(queue, AmountReason.RELEASING, tree=tree):
             for uid, requests in entries.items():
                 member = by_uid(str(uid))
                 if member is None or not member.uses_quota:
                     add_amounts(releasing, requests)
         return CountedBeside(
             releasing=releasing,
-            ungated=ledger.amounts_below(queue, Reason.UNGATED, tree=tree),
-            set_aside=ledger.amounts_below(queue, Reason.SET_ASIDE, tree=tree),
+            ungated=ledger.amounts_below(queue, AmountReason.UNGATED, tree=tree),
+            set_aside=ledger.amounts_below(queue, AmountReason.SET_ASIDE, tree=tree),
             guaranteed_below=ledger.usage.guaranteed_below(queue),
             claimed=dict(self._gated.claims.claimed(queue)),
         )
@@ -516,7 +517,7 @@ class WaitingPods:
         changed, self._changed_groups = self._changed_groups, set()
         return changed
 
-    def standing(self, podgroup: PodGroup) -> Standing | None:
+    def standing(self, podgroup: PodGroup) -> GangQuotaState | None:
         """How it stands with the quotas, for its status. None: that is to be said once it was looked at."""
         key = PodGroupKey(podgroup.metadata.namespace, podgroup.metadata.name)
         gang, state = self._store.podgroups.gang(*key), self._gangs.get(key)
@@ -526,7 +527,7 @@ class WaitingPods:
         if not self.has_begun or self._gangs.is_unread(key):
             if not podgroup.status.phase:
                 return None
-            return Standing(has_room=phase_of(podgroup) is not Phase.PENDING, until=until)
+            return GangQuotaState(has_room=phase_of(podgroup) is not Phase.PENDING, until=until)
         return standing_of(
             gang,
             not_asked=self._placements.not_asked(gang) or (state.not_asked if state is not None else None),
@@ -583,11 +584,11 @@ class WaitingPods:
                     add_claims(used, claims, self._store.device_claims)
                     begun_ones = (name for requests in of_queue.values() for name, _ in requests)
                     ledger.recount({*used, *forced, *begun_ones})
-            if not of_queue and ledger.entries(queue, Reason.RELEASING):
+            if not of_queue and ledger.entries(queue, AmountReason.RELEASING):
                 self._store.notify(queue, QueueChange.STATUS)  # which says what is being released
-            ledger.set_all(queue, Reason.RELEASING, of_queue)
-            ledger.set_all(queue, Reason.USED, {ALL_PODS: used.items()})
-            ledger.set_all(queue, Reason.FORCE_DELETED, {ALL_PODS: forced.items()} if forced else {})
+            ledger.set_all(queue, AmountReason.RELEASING, of_queue)
+            ledger.set_all(queue, AmountReason.USED, {ALL_PODS: used.items()})
+            ledger.set_all(queue, AmountReason.FORCE_DELETED, {ALL_PODS: forced.items()} if forced else {})
 
     def _ended(self, now: float) -> list[str]:
         """The queues in which what pods deleted by force used counts no longer. Their statuses say so."""
@@ -661,13 +662,13 @@ class WaitingPods:
         """Those that pend without a gate. What they may use is counted anew."""
         self._ungated_changed = False
         ledger = self.ledger
-        with ledger.without(Reason.UNGATED):
+        with ledger.without(AmountReason.UNGATED):
             chosen = self._choose_from(self._ungated, most, goes_on)
             self._ungated.take_untold()  # filter tells them
             amounts = self._ungated.requested_by_queue()
-            for queue in {*ledger.queues(Reason.UNGATED), *amounts}:
+            for queue in {*ledger.queues(AmountReason.UNGATED), *amounts}:
                 version = ledger.version
-                ledger.set_all(queue, Reason.UNGATED, {ALL_PODS: amounts.get(queue, {}).items()})
+                ledger.set_all(queue, AmountReason.UNGATED, {ALL_PODS: amounts.get(queue, {}).items()})
                 if ledger.version != version:
                     self._store.notify(queue, QueueChange.STATUS)
         self._record_falls()
@@ -744,9 +745,9 @@ class WaitingPods:
         """What the gang asked for before its pods exist is kept for it."""
         with self.ledger.together():
             self.ledger.take_back(entry)
-            kept = dict(self.ledger.entries(entry.queue, Reason.KEPT).get(key, ()))
+            kept = dict(self.ledger.entries(entry.queue, AmountReason.KEPT).get(key, ()))
             add_amounts(kept, entry.requests)
-            self.ledger.set_one(entry.queue, Reason.KEPT, key, kept.items())
+            self.ledger.set_one(entry.queue, AmountReason.KEPT, key, kept.items())
 
     def _begin_placement(self, key: PodGroupKey, entry: WaitingPod, *, is_reserved: bool = False) -> None:
         self._placements.begin(key, is_reserved=is_reserved)
@@ -828,7 +829,7 @@ class WaitingPods:
     ) -> Iterator[GivingBack]:
         """A look at who asks. Meanwhile nothing that is set aside counts, and nothing else may be asked."""
         tree, lending = self._tree or Tree({}), self._store.queue_cache.lending
-        with self.ledger.without(Reason.SET_ASIDE):
+        with self.ledger.without(AmountReason.SET_ASIDE):
             look = GivingBack(
                 tree,
                 self.ledger,
@@ -854,7 +855,7 @@ class WaitingPods:
             return []
         tree, shares = self._tree, self._shares()
 
-        def key(queue: str) -> tuple[bool, list[Key]]:
+        def key(queue: str) -> tuple[bool, list[RankKey]]:
             return queue not in first, [shares.key(each.name) for each in reversed(tree.chain(queue).queues)]
 
         known = (name for name in self._gated.queues if name in tree and tree.chain(name).broken is None)

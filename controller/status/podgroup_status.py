@@ -35,7 +35,7 @@ from queues.snapshot import QueueDecision
 from queues.status.podgroup_conditions import (
     FREE,
     UNSCHEDULABLE,
-    Standing,
+    GangQuotaState,
     is_unschedulable_of_ours,
     populated_condition,
     scheduled_condition,
@@ -71,7 +71,7 @@ class PodGroupStatuses(Part):
         self,
         context: ControllerContext,
         *,
-        standing: Callable[[PodGroup], Standing | None] = lambda _: FREE,
+        standing: Callable[[PodGroup], GangQuotaState | None] = lambda _: FREE,
         take_changed: Callable[[], Iterable[PodGroupKey]] = tuple,
     ) -> None:
         """`standing`: how a PodGroup stands with the quotas; None: not to be written before it is known.
@@ -214,7 +214,7 @@ def desired_status(
     pods: PodTally,
     decision: QueueDecision,
     *,
-    standing: Standing = FREE,
+    standing: GangQuotaState = FREE,
     had_pods: bool,
     now: datetime,
 ) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from controller.status.closing import Close, ClosingChecks, closing_status
 from controller.status.count_slots import COUNT_SECONDS
 from controller.status.exceeded_guarantees import ExceededGuarantees
 from controller.status.policy_changes import PolicyChanges
-from controller.status.queue_records import QueueRecords, QueueStatusRecord, Stop
+from controller.status.queue_records import PendingStop, QueueRecords, QueueStatusRecord
 from controller.status.queue_status import (
     Confirmed,
     Counted,
@@ -50,18 +50,18 @@ from controller.status.queue_status import (
     status_patch,
 )
 from controller.status.quota_enforcement import QuotaEnforcement
-from controller.status.quota_status import QuotaUse, quota_fields
+from controller.status.quota_status import QuotaUseByQueue, quota_fields
 from controller.status.status_conflicts import StatusConflicts
 from controller.status.status_writer import Nothing, StatusWrite, StatusWriter, Wait
 from controller.stops.acknowledgement import SpecsSeen, StopAcknowledgement
 from controller.stops.adopted_close import adopt_close
 from controller.stops.registration_lapses import RegistrationLapses
 from controller.stops.resume_at import resume_if_due
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import drain_status, drained_condition
 from queues.quota.given_back import GivenBack
 from queues.quota.report import CountedBeside
-from queues.quota.usage import Requests
 from queues.states import State
 from queues.status.acknowledgement import Obstacle, ObstacleReason
 from queues.status.conditions import ACTIVE
@@ -125,7 +125,7 @@ class QueueReconciler:
         self._lapses = lapses
         self._claimant_of = claimant_of
         self._given_back = given_back
-        self._quota_use = QuotaUse(context.store)
+        self._quota_use = QuotaUseByQueue(context.store)
         self._guarantees = ExceededGuarantees(context.store)
         self._conflicts = StatusConflicts(context)
         #: A part that runs after all statuses: one question for all of a sync.
@@ -360,7 +360,7 @@ class QueueReconciler:
             else:
                 version = snapshot.resource_version
                 at = self._acknowledgement.known_at(version)
-                pending = Stop(scope=scope, places=places, version=version, at=at)
+                pending = PendingStop(scope=scope, places=places, version=version, at=at)
                 stop = self._records.begin_stop(queue, pending)
         if stop.acknowledged and self._must_withdraw(queue, stop):
             stop = self._records.begin_stop(queue, self._withdrawn(stop))
@@ -381,17 +381,17 @@ class QueueReconciler:
         self._context.metrics.acknowledgement_duration.observe(now - stop.at)
         return True
 
-    def _must_withdraw(self, queue: str, stop: Stop) -> bool:
+    def _must_withdraw(self, queue: str, stop: PendingStop) -> bool:
         """Whether its acknowledgement holds no more: a replica has come that does not know what stops the
         queue, or the API server may not have asked us about all pods and binds since.
         """
         return stop.asked_at != self._lapses.version or self._acknowledgement.is_unknown_to_some(queue)
 
-    def _withdrawn(self, stop: Stop) -> Stop:
+    def _withdrawn(self, stop: PendingStop) -> PendingStop:
         """The same stop, pending again."""
         version = self._store.snapshot.resource_version
         at = self._store.clock.monotonic()
-        return Stop(scope=stop.scope, places=stop.places, version=version, at=at, withdrawn=True)
+        return PendingStop(scope=stop.scope, places=stop.places, version=version, at=at, withdrawn=True)
 
     def _seconds_for_first_pods(self, queue: str, verdict: Verdict, specs: SpecsSeen) -> float:
         """For how long the status of a queue whose gates are being removed waits."""
@@ -411,7 +411,7 @@ class QueueReconciler:
         """As many times as long as stops are pending."""
         return min(seconds * max(1, self._records.pending_stops), SELDOM_SECONDS)
 
-    def _stop_report(self, obj: QueueObject, stop: Stop | None) -> StopReport:
+    def _stop_report(self, obj: QueueObject, stop: PendingStop | None) -> StopReport:
         """The stop of a queue that does not schedule.
 
         The refusal of a status for the same specs is kept, so that replicas of two versions show one text.
@@ -449,7 +449,7 @@ def _says_acknowledged(obj: QueueObject, scope: str) -> bool:
     return active is not None and active.status == "False" and stop is not None and stop.scope == scope
 
 
-def _report_obstacle(queue: str, stop: Stop, obstacle: Obstacle) -> None:
+def _report_obstacle(queue: str, stop: PendingStop, obstacle: Obstacle) -> None:
     """Note what a stop waits for, and log it where that differs from before."""
     text = truncated(f"{obstacle.reason}: {obstacle.text}", limit=WAITING_LIMIT)
     if stop.waiting_for != text:

@@ -31,7 +31,7 @@ from queues.status.conditions import DerivedCondition
 FEW_STOPS = 8
 
 
-class Stop(msgspec.Struct, kw_only=True):
+class PendingStop(msgspec.Struct, kw_only=True):
     """A stop of a queue. `scope`: the specs that it is for now.
 
     `places`: what must not change, for it to be the same stop. `version`: a version of the queues that has
@@ -62,7 +62,7 @@ class QueueStatusRecord(msgspec.Struct, kw_only=True):
     """What is remembered of one queue. Times are monotonic seconds."""
 
     uid: str
-    stop: Stop | None = None
+    stop: PendingStop | None = None
     #: Whether a write of its status waits or is under way, its key, and its rank.
     write_under_way: bool = False
     write_kind: str = ""
@@ -92,7 +92,7 @@ class QueueRecords:
         self._records: dict[str, QueueStatusRecord] = {}
         #: Queues whose stop is pending, and the acknowledged stops by queue.
         self._pending: set[str] = set()
-        self._acknowledged: dict[str, Stop] = {}
+        self._acknowledged: dict[str, PendingStop] = {}
         #: Of the acknowledged stops: those that were found outdated, by which snapshot, and those that came
         #: since then.
         self._outdated: set[str] = set()
@@ -133,7 +133,7 @@ class QueueRecords:
         """How many stops are not acknowledged yet."""
         return len(self._pending)
 
-    def begin_stop(self, queue: str, stop: Stop) -> Stop:
+    def begin_stop(self, queue: str, stop: PendingStop) -> PendingStop:
         """Make `stop` the pending stop of a queue that has a record; returns it."""
         record = self._records[queue]
         if record.stop is not None and not record.stop.acknowledged:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 
-from cluster.cache.changes import Change, QueueChange
+from cluster.cache.changes import QueueChange, StoreChange
 from controller.context import ControllerContext, queue_subject
 from controller.drain.controller import DrainController
 from controller.parts import Part, attempt
@@ -43,7 +43,7 @@ class QueueStatuses(Part):
         #: The same of those that wait for the step of their drain.
         self._waiting: dict[str, bool] = {}
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         self._reconciler.record(changes)
         for queue, of_queue in changes.items():
             self._changed[queue] = self._changed.get(queue, False) or QueueChange.SPEC in of_queue

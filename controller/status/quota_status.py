@@ -13,6 +13,7 @@ import msgspec
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.store import Store
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount, add_amounts
 from queues.apimachinery.timestamps import rfc3339
 from queues.quota.devices import (
@@ -24,7 +25,6 @@ from queues.quota.devices import (
 )
 from queues.quota.given_back import GivenBack
 from queues.quota.report import NOTHING_BESIDE, CountedBeside, QuotaClaim, quota_report
-from queues.quota.usage import Requests
 from queues.tree import Tree
 
 
@@ -56,7 +56,7 @@ def own_use(queue: str, store: Store) -> Use:
     return Use(used, counts.held if decision.schedules else 0, forced)
 
 
-class QuotaUse:
+class QuotaUseByQueue:
     """What queues use with all below them, kept from one time to the next: a pod that comes or goes costs its
     chain, and not a count of all queues. Owner: the controller's thread.
     """

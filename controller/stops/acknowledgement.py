@@ -52,7 +52,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from cluster.cache.changes import Change, QueueChange
+from cluster.cache.changes import QueueChange, StoreChange
 from cluster.coordination.leases import LEASES
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
@@ -167,7 +167,7 @@ class StopAcknowledgement(Part):
         #: When the Leases are read again while another replica leads, in monotonic seconds.
         self._observe_at = -math.inf
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """Begin a new sync: what was gathered in the last one is outdated. If that fails, no stop is looked
         at, and the whole sync is tried again.
         """
@@ -178,7 +178,7 @@ class StopAcknowledgement(Part):
         self._passes = None
         self._assume_passes_of_lost()
 
-    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def stand_by(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """Read the Leases of the others, so that replicas that are lost are known by the time we lead."""
         now = self._store.clock.monotonic()
         if now >= self._observe_at:

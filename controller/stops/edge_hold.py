@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from cluster.cache.changes import NO_QUEUE, Change, QueueChange
+from cluster.cache.changes import NO_QUEUE, QueueChange, StoreChange
 from cluster.cache.store import Store
 from cluster.objects import QueueObject
 from controller.parts import Part
@@ -99,7 +99,7 @@ class EdgeHold(Part):
 
     # Queues
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """Some of these queues have another spec: by an edge, which has them held while others wait, or by an
         edit, which ends that for the queue and those below it.
         """

@@ -35,7 +35,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from cluster.cache.changes import Change
+from cluster.cache.changes import StoreChange
 from controller.context import ControllerContext, queue_subject
 from controller.parts import Part
 from controller.pods.member_labels import MemberLabels
@@ -117,7 +117,7 @@ class RegistrationLapses(Part):
         """Follow what the watches have shown."""
         self._follow(leads=True)
 
-    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def stand_by(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         self._follow(leads=False)
 
     def _follow(self, *, leads: bool) -> None:

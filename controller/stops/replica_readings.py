@@ -25,7 +25,7 @@ from functools import partial
 
 import msgspec
 
-from cluster.cache.changes import Change
+from cluster.cache.changes import StoreChange
 from cluster.coordination.leases import Lease, LeaseList
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
@@ -59,7 +59,7 @@ class ReplicaReadings:
         #: Whether it arrived between the previous sync and this one; whether one has arrived in this one.
         self._is_new = self._has_arrived = False
         #: The changes that are added to the work queue when the next reading arrives.
-        self._waiting: set[tuple[str | None, Change]] = set()
+        self._waiting: set[tuple[str | None, StoreChange]] = set()
         #: By replica: what the watch showed last, and its version.
         self._watched: dict[str, tuple[int, ReplicaReport]] = {}
         #: By replica: the version of the policies that it reported last.
@@ -80,7 +80,7 @@ class ReplicaReadings:
                 newest = _with_report(newest, name, report, version=version)
         return newest
 
-    def request(self, queue: str | None, change: Change, *, since: float = float("-inf")) -> None:
+    def request(self, queue: str | None, change: StoreChange, *, since: float = float("-inf")) -> None:
         """Have the Leases read again, and this change added to the work queue then; without a queue a
         sync begins.
 

@@ -70,19 +70,19 @@ class PodWithVolumes(msgspec.Struct, frozen=True):
     spec: PodVolumes = PodVolumes()
 
 
-class ClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
+class VolumeClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
     volume_name: str = ""
 
 
 class Claim(msgspec.Struct, frozen=True):
     metadata: Lifetime = Lifetime()
-    spec: ClaimSpec = ClaimSpec()
+    spec: VolumeClaimSpec = VolumeClaimSpec()
 
 
 _pod = msgspec.json.Decoder(PodWithVolumes)
 _claim = msgspec.json.Decoder(Claim)
 
-Key = tuple[str, str]
+VolumeClaimKey = tuple[str, str]
 
 
 class VolumeWaits:
@@ -90,9 +90,9 @@ class VolumeWaits:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._waiting_since: dict[Key, float] = {}
+        self._waiting_since: dict[VolumeClaimKey, float] = {}
         #: When each pod was read last, in monotonic seconds.
-        self._read_at: dict[Key, float] = {}
+        self._read_at: dict[VolumeClaimKey, float] = {}
 
     def waiting_since(self, namespace: str, name: str) -> float | None:
         """A time, in monotonic seconds, at which no bind of the pod had been sent; None if none is known."""
@@ -117,11 +117,11 @@ class VolumeWaits:
         self._read_at = {key: at for key, at in self._read_at.items() if now < at + AGAIN_SECONDS}
         self._waiting_since = {key: at for key, at in self._waiting_since.items() if key in self._read_at}
 
-    def _read(self, key: Key) -> tuple[float, bool]:
+    def _read(self, key: VolumeClaimKey) -> tuple[float, bool]:
         """In another thread: a time before the read, and whether the pod waits for a volume."""
         return self._context.store.clock.monotonic(), self._waits_for_volume(*key)
 
-    def _receive(self, key: Key, answer: tuple[float, bool] | None) -> None:
+    def _receive(self, key: VolumeClaimKey, answer: tuple[float, bool] | None) -> None:
         """`answer`: None if the pod or its claims could not be read; then what was known before stays."""
         if answer is None:
             return

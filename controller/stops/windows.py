@@ -42,7 +42,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.cache.changes import NO_QUEUE, Change, QueueChange
+from cluster.cache.changes import NO_QUEUE, QueueChange, StoreChange
 from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject, QueueSpec
 from cluster.write_ranks import WriteRank
@@ -55,9 +55,8 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.status.changes import changes_between, history_text, parse_history
 from queues.text import printable
 from queues.windows.edges import Calendar, next_look, read_calendar, settle, skipped_between
-from queues.windows.entries import Entry, read_entries, to_wire
-from queues.windows.in_window import Change as WindowChange
-from queues.windows.in_window import Happened, overdue
+from queues.windows.entries import CurrentWindow, read_entries, to_wire
+from queues.windows.in_window import Happened, WindowChange, overdue
 from queues.windows.rules import windows_on
 from queues.windows.soon import next_soon, soon
 from queues.windows.stops import WindowStop, read_stops, what_it_sets
@@ -81,7 +80,7 @@ class _Queue(msgspec.Struct, kw_only=True):
     #: Of the fields that the calendar was read from.
     digest: bytes
     calendar: Calendar
-    written: tuple[Entry, ...]
+    written: tuple[CurrentWindow, ...]
     stops: Mapping[str, WindowStop]
     looked_at: datetime | None = None
     missed: frozenset[tuple[str, datetime]] = frozenset()
@@ -109,7 +108,7 @@ class ChangeWindows(Part):
         #: The edges that are written, by queue.
         self._edges = context.requests.table("Queue", "edge", RequestState)
 
-    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def record(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """The specs of some of these queues may have changed."""
         for queue, of_queue in changes.items():
             if queue != NO_QUEUE and (QueueChange.SPEC in of_queue or QueueChange.RESYNC in of_queue):
@@ -126,7 +125,7 @@ class ChangeWindows(Part):
             return math.inf
         return clock.monotonic() + max(0.0, (self._heap[0][0] - clock.now()).total_seconds())
 
-    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def stand_by(self, changes: Mapping[str, Iterable[StoreChange]]) -> None:
         """Read what has changed, so that the edges of a lost leader are known to be overdue."""
         self.record(changes)
         self._read_changed(leads=False)
@@ -247,7 +246,9 @@ class ChangeWindows(Part):
             times.append(next_soon(known.calendar.given, now, self._context.window_soon))
         return min((at for at in times if at is not None), default=None)
 
-    def _write(self, obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...]) -> None:
+    def _write(
+        self, obj: QueueObject, entries: tuple[CurrentWindow, ...], changes: tuple[WindowChange, ...]
+    ) -> None:
         queue = obj.metadata.name
         ended = self._context.requests.of_term(self._end_write)
 
@@ -346,7 +347,7 @@ class ChangeWindows(Part):
 
 
 def edge_patch(
-    obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...], *, now: datetime
+    obj: QueueObject, entries: tuple[CurrentWindow, ...], changes: tuple[WindowChange, ...], *, now: datetime
 ) -> dict[str, Any]:
     """Which windows are on, for the Queue of this resource version only; with the history, which names the
     windows, as the webhook writes it for other edits.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from kubectl_queue.access import responses
-from kubectl_queue.access.responses import QUEUES, ApiResponse, Request
+from kubectl_queue.access.responses import QUEUES, ApiRequest, ApiResponse
 from kubectl_queue.cli.options import DryRun
 from kubectl_queue.errors import WebhookError
 from kubectl_queue.objects.fields import Object
@@ -66,7 +66,7 @@ class ApiClient:
         self._read_outage = read_outage
         self.now = datetime.now(UTC)
 
-    def send(self, request: Request, *, kind: str = QUEUES) -> Object:
+    def send(self, request: ApiRequest, *, kind: str = QUEUES) -> Object:
         """Return the object of the response; raise the error that it holds. `kind`: its RESOURCE.GROUP."""
         response = self._transport.send(request)
         for _ in range(WEBHOOK_TRIES - 1):
@@ -100,14 +100,14 @@ class ApiClient:
         accept, limit = (_METADATA, _METADATA_PAGE) if metadata_only else (_JSON, _PAGE)
         pages = {"limit": limit, **query}
         while True:
-            page = self.send(Request(method="GET", path=path, query=pages, accept=accept), kind=kind)
+            page = self.send(ApiRequest(method="GET", path=path, query=pages, accept=accept), kind=kind)
             metadata = page.get("metadata") or {}
             yield ObjectList(page.get("items") or [], str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
                 return
             pages = {**pages, "continue": metadata["continue"]}
 
-    def stream(self, request: Request, *, silence: float) -> Iterator[bytes | ApiResponse]:
+    def stream(self, request: ApiRequest, *, silence: float) -> Iterator[bytes | ApiResponse]:
         return self._transport.stream(request, silence=silence)
 
     def read(self, response: ApiResponse, *, kind: str = QUEUES) -> Object:
@@ -168,7 +168,7 @@ class Queues:
         """
         selected = _selection(selector=selector, name=name)
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since, **selected}
-        request = Request(method="GET", path=_PATH, query=query)
+        request = ApiRequest(method="GET", path=_PATH, query=query)
         for line in self._client.stream(request, silence=_SILENCE):
             if isinstance(line, ApiResponse):
                 self._client.read(line)
@@ -183,7 +183,7 @@ class Queues:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Object:
-        request = Request(
+        request = ApiRequest(
             method=method,
             path=f"{_PATH}/{quote(name, safe='')}" if name else _PATH,
             query=query or {},

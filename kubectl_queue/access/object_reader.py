@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.types import Type
@@ -22,7 +22,7 @@ class ObjectReader:
         """Raises the error that the server answers, such as NotFoundError and ForbiddenError."""
         place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced else ""
         path = f"{kind.base}{place}/{kind.resource}/{quote(name, safe='')}"
-        return self._client.send(Request(method="GET", path=path, query={}), kind=kind.full)
+        return self._client.send(ApiRequest(method="GET", path=path, query={}), kind=kind.full)
 
     def find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
         """The object; None where it is not there or may not be read."""

@@ -61,7 +61,7 @@ from kubectl_queue.access.replicas import (
     registered_namespaces,
     renewed_at,
 )
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError
 from kubectl_queue.objects.fields import Object, name_of, value_at
 from kubectl_queue.objects.types import QUEUE
@@ -163,7 +163,7 @@ def _read(client: ApiClient, namespace: str) -> ServerLeases:
 
 def _leader(client: ApiClient, path: str) -> Object | None:
     try:
-        return client.send(Request(method="GET", path=f"{path}/{LEADER}", query={}), kind=_KIND)
+        return client.send(ApiRequest(method="GET", path=f"{path}/{LEADER}", query={}), kind=_KIND)
     except (ForbiddenError, NotFoundError):
         return None
 

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kubectl_queue.access.client import ApiClient
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.errors import KindMissingError, NotFoundError, ServerError
 from kubectl_queue.objects.fields import Object
 
@@ -134,7 +134,7 @@ def _entitled(client: ApiClient) -> Iterator[str]:
     path = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{SERVER}"
     kind = "clusterrolebindings.rbac.authorization.k8s.io"
     try:
-        binding = client.send(Request(method="GET", path=path, query={}), kind=kind)
+        binding = client.send(ApiRequest(method="GET", path=path, query={}), kind=kind)
     except (NotFoundError, KindMissingError):
         return
     if (binding.get("roleRef") or {}).get("name") == SERVER:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from email.message import Message
 
 
-class Request(NamedTuple):
+class ApiRequest(NamedTuple):
     method: str
     path: str
     query: Mapping[str, str]

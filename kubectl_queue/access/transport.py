@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from urllib.parse import urlencode
 
 from kubectl_queue.access.kubectl import KubectlProxy
-from kubectl_queue.access.responses import ApiResponse, Request
+from kubectl_queue.access.responses import ApiRequest, ApiResponse
 from kubectl_queue.errors import (
     ClosedError,
     CredentialsError,
@@ -113,7 +113,7 @@ class Transport:
         for connection in in_use:
             connection.cut()
 
-    def send(self, request: Request) -> ApiResponse:
+    def send(self, request: ApiRequest) -> ApiResponse:
         """The response, whatever its status. Raises UnreachableError, CredentialsError or ClosedError."""
         for attempt in range(_ATTEMPTS):
             response = self._exchange_whole(request)
@@ -124,7 +124,7 @@ class Transport:
                 raise _closed_error(request)
         return response
 
-    def stream(self, request: Request, *, silence: float) -> Iterator[bytes | ApiResponse]:
+    def stream(self, request: ApiRequest, *, silence: float) -> Iterator[bytes | ApiResponse]:
         """The lines of the response as they come, until it ends or `silence` seconds pass without one.
 
         A response that is not 200 comes whole, as the only item. Raises what `send` raises.
@@ -143,7 +143,7 @@ class Transport:
             if self._closed.is_set():
                 raise _closed_error(request)
 
-    def _exchange_whole(self, request: Request) -> ApiResponse:
+    def _exchange_whole(self, request: ApiRequest) -> ApiResponse:
         with self._connection(request, keep=True) as connection:
             limit = self.timeout
             connection.limit(limit)
@@ -156,7 +156,7 @@ class Transport:
         return _checked(ApiResponse(response.status, response.headers, body), request)
 
     @contextmanager
-    def _connection(self, request: Request, *, keep: bool) -> Iterator[_UnixConnection]:
+    def _connection(self, request: ApiRequest, *, keep: bool) -> Iterator[_UnixConnection]:
         """A connection for this request alone. `keep`: give it back where no error ends the block."""
         connection = self._borrow(request, idle=keep)
         is_whole = False
@@ -168,7 +168,7 @@ class Transport:
         finally:
             self._give_back(connection, keep=keep and is_whole)
 
-    def _borrow(self, request: Request, *, idle: bool) -> _UnixConnection:
+    def _borrow(self, request: ApiRequest, *, idle: bool) -> _UnixConnection:
         """`idle`: rather one that is kept."""
         path = self._proxy.socket()
         with self._lock:
@@ -188,18 +188,18 @@ class Transport:
             connection.close()
 
 
-def _silent(limit: float | None, request: Request) -> SilentError:
+def _silent(limit: float | None, request: ApiRequest) -> SilentError:
     return SilentError(
         f"Unable to connect to the server: it did not answer in {limit:g} s; "
         f"look at the network, or give it longer with --request-timeout{_outcome_unknown(request)}"
     )
 
 
-def _closed_error(request: Request) -> ClosedError:
+def _closed_error(request: ApiRequest) -> ClosedError:
     return ClosedError(f"the request was ended, since the command ends{_outcome_unknown(request)}")
 
 
-def _exchange(connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
+def _exchange(connection: http.client.HTTPConnection, request: ApiRequest) -> http.client.HTTPResponse:
     query = f"?{urlencode(request.query)}" if request.query else ""
     connection.putrequest(request.method, f"{request.path}{query}", skip_accept_encoding=True)
     connection.putheader("Accept", request.accept)
@@ -219,7 +219,7 @@ def _pause(response: ApiResponse) -> float | None:
     return None
 
 
-def _checked(response: ApiResponse, request: Request) -> ApiResponse:
+def _checked(response: ApiResponse, request: ApiRequest) -> ApiResponse:
     """Return the response of the API server; raise an error where kubectl itself answered.
 
     Then the answer is 500 and text (k8s.io/kubectl/pkg/proxy); each answer of an API server has an Audit-Id.
@@ -282,14 +282,14 @@ _NOT_CONFIGURED = (
 )
 
 
-def _ended(exc: Exception, request: Request) -> UnreachableError:
+def _ended(exc: Exception, request: ApiRequest) -> UnreachableError:
     return UnreachableError(
         f"Unable to connect to the server: kubectl proxy ended the connection ({exc or type(exc).__name__})"
         + _outcome_unknown(request)
     )
 
 
-def _outcome_unknown(request: Request) -> str:
+def _outcome_unknown(request: ApiRequest) -> str:
     """What to add to the error of a change whose answer did not come; empty for a read."""
     if request.method == "GET":
         return ""

@@ -23,7 +23,7 @@ from kubectl_queue.output.tables import TableLayout, short_names
 from kubectl_queue.session import Session
 from kubectl_queue.views.history import PODS, with_given_back
 from kubectl_queue.views.text import age
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from queues.text import printable
 
 _COMMAND = "kubectl queue history"
@@ -59,7 +59,7 @@ def run_history(session: Session, flags: Flags) -> int:
     return 0
 
 
-def table(changes: Sequence[Change], *, now: datetime, wide: bool, headings: bool) -> list[str]:
+def table(changes: Sequence[HistoryLine], *, now: datetime, wide: bool, headings: bool) -> list[str]:
     """Long names of queues are cut, but with `wide`, and without headings, which is for programs."""
     of_queues = (change for change in changes if change.field in ("parent", PODS))
     names = {name for change in of_queues for name in (change.from_, change.to)}

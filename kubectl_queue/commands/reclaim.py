@@ -34,7 +34,7 @@ from queues.policies.model import Policy
 from queues.policies.policy_set import PolicySet
 from queues.policies.resolution import resolve_policy
 from queues.policies.victims import PREEMPT, RECLAIM, asked_by
-from queues.quota.giving_back import Asked
+from queues.quota.giving_back import AllowedTaking
 from queues.quota.kept_victims import QueueVictims
 from queues.quota.reclaim_preview import Going, ReclaimFacts, ReclaimPreview, who_would_go
 from queues.quota.report import amounts_text
@@ -64,7 +64,7 @@ def run_reclaim(session: Session, flags: Flags) -> int:
     policies = read_cluster_policies(session.client, place_of(flags, command=_COMMAND)).policies
     policy_of = partial(_policy_of, policies, queues.tree)
     policy = policy_of(queue)
-    asked = asked_by(policy) if policy is not None else Asked()
+    asked = asked_by(policy) if policy is not None else AllowedTaking()
     budgets = BudgetIndex(read_budgets_of_all(session.client, warn=session.console.warn))
     warn = session.console.warn
     rules = NO_RULES

@@ -25,7 +25,7 @@ from kubectl_queue.access.replicas import (
     reported,
     server_namespace,
 )
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.access.volcano import queue_webhook
 from kubectl_queue.cli.flags import Flags
 from kubectl_queue.cli.options import Output, formats
@@ -168,7 +168,7 @@ def _said(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _leader_lease(session: Session, path: str) -> Object | None:
     try:
-        return session.client.send(Request(method="GET", path=f"{path}/{LEADER}", query={}), kind="leases")
+        return session.client.send(ApiRequest(method="GET", path=f"{path}/{LEADER}", query={}), kind="leases")
     except NotFoundError:
         return None
 
@@ -231,7 +231,7 @@ def _authority(session: Session, *, namespace: str) -> tuple[datetime, ...]:
     """The ends of the authorities in the server's ConfigMap; none where others issue the certificates."""
     path = f"/api/v1/namespaces/{namespace}/configmaps/{SERVER}-ca"
     try:
-        found = session.client.send(Request(method="GET", path=path, query={}), kind="configmaps")
+        found = session.client.send(ApiRequest(method="GET", path=path, query={}), kind="configmaps")
     except NotFoundError:
         return ()
     return expiries(str((found.get("data") or {}).get("ca.crt") or ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from kubectl_queue.access.replicas import read_replicas, server_namespace
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import Output, formats
 from kubectl_queue.commands.verbs import Verb
@@ -72,7 +72,7 @@ def _image_tags(session: Session, namespace: str) -> str:
     """The tags of the images that the server's Deployment runs."""
     query = {"labelSelector": _SELECTOR}
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    listing = session.client.send(Request(method="GET", path=path, query=query), kind="deployments.apps")
+    listing = session.client.send(ApiRequest(method="GET", path=path, query=query), kind="deployments.apps")
     tags = {
         _tag(str(container.get("image")))
         for item in listing.get("items") or ()
@@ -92,7 +92,7 @@ def _tag(image: str) -> str:
 
 
 def _kubernetes(session: Session) -> str:
-    answer = session.client.send(Request(method="GET", path="/version", query={}))
+    answer = session.client.send(ApiRequest(method="GET", path="/version", query={}))
     return str(answer.get("gitVersion"))
 
 

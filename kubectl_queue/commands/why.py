@@ -26,7 +26,7 @@ from kubectl_queue.output.tables import TableLayout, short_names
 from kubectl_queue.session import Session
 from kubectl_queue.views import drain_status as drains
 from kubectl_queue.views.outage import lost_text
-from kubectl_queue.views.why import Answer, Event, Section, sections
+from kubectl_queue.views.why import Event, Section, ShownExplanation, sections
 from kubectl_queue.why import targets
 from kubectl_queue.why.explainer import Explainer
 from queues.why.explanation import (
@@ -39,7 +39,7 @@ def run_why(session: Session, flags: Flags) -> int:
     is_namespaced = any(target.type.namespaced for target in chosen)
     namespace = checked_name(session.namespace, see=targets.COMMAND) if is_namespaced else ""
     explainer = Explainer(session.client, session.api, namespace=namespace)
-    answers: list[Answer] = []
+    answers: list[ShownExplanation] = []
     for target, after in zip(chosen, (*chosen[1:], None), strict=True):
         try:
             answers.append(explainer.explain(target))
@@ -73,7 +73,7 @@ def _of_another_kind(session: Session, name: str) -> str:
     )
 
 
-def _print(session: Session, answers: Sequence[Answer], *, as_list: bool) -> None:
+def _print(session: Session, answers: Sequence[ShownExplanation], *, as_list: bool) -> None:
     if session.output in DOCUMENTS:
         documents = [_document(answer) for answer in answers]
         if documents:
@@ -99,7 +99,7 @@ def _print(session: Session, answers: Sequence[Answer], *, as_list: bool) -> Non
         session.console.say("\n\n".join(texts))
 
 
-def _document(answer: Answer) -> dict[str, Any]:
+def _document(answer: ShownExplanation) -> dict[str, Any]:
     events = {"events": msgspec.to_builtins(answer.events)} if answer.events else {}
     return {**msgspec.to_builtins(answer.explanation), **_drain_document(answer.draining), **events}
 

@@ -29,7 +29,7 @@ from queues.queue import ROOT, Queue
 from queues.quota.given_back import GivenBack
 from queues.snapshot import QueueSnapshot
 from queues.states import Desired, State, own_state
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from queues.status.closing import read_closing
 from queues.status.conditions import ACTIVE
 from queues.status.stop_status import (
@@ -41,7 +41,7 @@ from queues.status.stop_status import (
 from queues.tree import Tree
 from queues.volcano_close import is_closed_by_volcano
 
-_change = Converter[Change](Change)
+_change = Converter[HistoryLine](HistoryLine)
 _given_back = Converter[GivenBack](GivenBack)
 
 
@@ -95,7 +95,7 @@ def stop_acknowledgement(item: Object, *, chain: ObservedChain) -> Acknowledgeme
     )
 
 
-def changes_of(item: Object) -> tuple[Change, ...]:
+def changes_of(item: Object) -> tuple[HistoryLine, ...]:
     """The history of the queue, oldest change first; a line that cannot be read is left out.
 
     Admission writes the annotation with the edit, and the controller writes `status.changes` afterwards: so
@@ -115,12 +115,12 @@ def _annotated(item: Object) -> Any:
         return []
 
 
-def _changes(lines: Any) -> tuple[Change, ...]:
+def _changes(lines: Any) -> tuple[HistoryLine, ...]:
     stored = lines if isinstance(lines, list) else []
     return tuple(change for line in stored for change in _readable(line))
 
 
-def _readable(line: Any) -> tuple[Change, ...]:
+def _readable(line: Any) -> tuple[HistoryLine, ...]:
     try:
         return (_change(line),)
     except msgspec.ValidationError:

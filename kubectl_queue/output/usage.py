@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kubectl_queue.output.tables import TableLayout, short_names
 from kubectl_queue.views.usage import UsageRow, amount_text
-from queues.quota.standing import Standing
+from queues.quota.standing import ResourceUse
 from queues.text import printable
 
 WIDTH = 10
@@ -62,7 +62,7 @@ def _row_cells(row: UsageRow, name: str, bars: Bars | None) -> Iterator[dict[str
         yield {**named, **_cells(standing), **({"FULL": bar(standing.part, bars)} if bars else {})}
 
 
-def _cells(standing: Standing) -> dict[str, str]:
+def _cells(standing: ResourceUse) -> dict[str, str]:
     values = {
         "USED": standing.used,
         "LIMIT": standing.limit,

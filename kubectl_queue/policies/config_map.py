@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flag, Flags, checked_name
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError
@@ -72,7 +72,7 @@ def read_cluster_policies(client: ApiClient, place: ConfigMapName) -> ClusterPol
     """Raises QueueError where the ConfigMap may not be read."""
     path = f"/api/v1/namespaces/{quote(place.namespace, safe='')}/configmaps/{quote(place.name, safe='')}"
     try:
-        item = client.send(Request(method="GET", path=path, query={}), kind="configmaps")
+        item = client.send(ApiRequest(method="GET", path=path, query={}), kind="configmaps")
     except NotFoundError:
         return ClusterPolicies(place, exists=False, policies=NO_POLICIES)
     except ForbiddenError as exc:

@@ -26,7 +26,7 @@ from kubectl_queue.objects.types import POD, PODGROUP, QUEUE, type_of
 from kubectl_queue.policies.config_map import ClusterPolicies
 from kubectl_queue.session import Session
 from kubectl_queue.why.membership import membership_of
-from kubectl_queue.why.targets import Target
+from kubectl_queue.why.targets import ExplainedObject
 from queues import well_known
 from queues.apimachinery.quantities import parse_quantity
 from queues.membership import GROUP_ANNOTATION
@@ -59,7 +59,7 @@ class PolicyExplanation(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def parse_target(words: tuple[str, ...], *, command: str) -> Target:
+def parse_target(words: tuple[str, ...], *, command: str) -> ExplainedObject:
     """The queue or pod of a command line: NAME, queue/NAME, pod/NAME, pod NAME. Raises UsageError."""
     if len(words) == 2 and type_of(words[0]) is not None and "/" not in words[1]:
         words = (f"{words[0]}/{words[1]}",)
@@ -72,7 +72,7 @@ def parse_target(words: tuple[str, ...], *, command: str) -> Target:
             "it explains queues and pods: give a queue's NAME, or pod/NAME for a pod of a workload",
             see=command,
         )
-    return Target(target_type, checked_name(name if slash else words[0], see=command))
+    return ExplainedObject(target_type, checked_name(name if slash else words[0], see=command))
 
 
 class PolicyExplainer:
@@ -84,7 +84,7 @@ class PolicyExplainer:
         self._objects = ObjectReader(session.client)
         self._namespace = namespace
 
-    def explain(self, target: Target) -> PolicyExplanation:
+    def explain(self, target: ExplainedObject) -> PolicyExplanation:
         """Raises the server's error where the object or its queue cannot be read."""
         return self._pod(target.name) if target.type is POD else self._queue(target.name)
 

@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient, Queues
 from kubectl_queue.access.replicas import REPLICAS, lease_end, leases_path, server_namespaces
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.cli.options import DryRun
 from kubectl_queue.errors import (
     ConflictError,
@@ -159,7 +159,7 @@ class Remover:
 
     def _exists(self, item: Item) -> bool:
         try:
-            self._client.send(Request("GET", item.path, {}), kind=item.shown.partition("/")[0])
+            self._client.send(ApiRequest("GET", item.path, {}), kind=item.shown.partition("/")[0])
         except (NotFoundError, KindMissingError):
             return False
         return True
@@ -276,7 +276,7 @@ class Remover:
         content_type: str = "application/json",
     ) -> None:
         """Sent again while the API server still obeys what was just deleted."""
-        request = Request(method, path, {}, json.dumps(body).encode(), content_type)
+        request = ApiRequest(method, path, {}, json.dumps(body).encode(), content_type)
         while True:
             try:
                 self._client.send(request, kind=kind)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from kubectl_queue.access.client import ApiClient
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.cli.suggestions import queue_not_found
 from kubectl_queue.errors import ForbiddenError, QueueError
 from kubectl_queue.objects.fields import generation_of, value_at
@@ -29,7 +29,7 @@ from kubectl_queue.views.why import Section, explain_queue, sections
 from kubectl_queue.views.windows import as_structure, window_table
 from queues import well_known
 from queues.membership import label_value
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 
 PAGE = 500
 #: The next windows of all queues, and of one.
@@ -57,7 +57,7 @@ class OpenedQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     summary: str
     sections: Sequence[Section]
     drain: Sequence[str]
-    history: Sequence[Change]
+    history: Sequence[HistoryLine]
     below: Sequence[str]
     windows: WindowsShown
 
@@ -127,7 +127,7 @@ def waiting_pods(client: ApiClient, name: str, *, after: str) -> WaitingPage:
         **({"continue": after} if after else {}),
     }
     try:
-        page = client.send(Request(method="GET", path="/api/v1/pods", query=query), kind="pods")
+        page = client.send(ApiRequest(method="GET", path="/api/v1/pods", query=query), kind="pods")
     except ForbiddenError as exc:
         return WaitingPage(refused=str(exc))
     following = str(value_at(page, "metadata.continue") or "")
@@ -143,7 +143,7 @@ def rights(client: ApiClient, name: str) -> Rights:
         "spec": {"resourceAttributes": wanted},
     }
     body = json.dumps(review).encode()
-    request = Request(method="POST", path=_REVIEWS, query={}, body=body)
+    request = ApiRequest(method="POST", path=_REVIEWS, query={}, body=body)
     answer = client.send(request, kind="selfsubjectaccessreviews.authorization.k8s.io")
     if value_at(answer, "status.allowed") is True:
         return Rights(True)

@@ -10,7 +10,7 @@ import msgspec
 
 from kubectl_queue.access import kubectl
 from kubectl_queue.access.client import ApiClient
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.errors import QueueError
 from kubectl_queue.objects.fields import value_at
 
@@ -62,7 +62,7 @@ def place_of(config: Any, *, acts_as: str) -> ClusterContext:
 def read_viewer(client: ApiClient, place: ClusterContext) -> Viewer:
     """Asks the API server, whose word counts: it knows what became of a certificate or --as."""
     body = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).encode()
-    request = Request(method="POST", path=_REVIEW, query={}, body=body)
+    request = ApiRequest(method="POST", path=_REVIEW, query={}, body=body)
     try:
         review = client.send(request, kind="selfsubjectreviews.authentication.k8s.io")
     except QueueError:

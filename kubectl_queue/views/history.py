@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from kubectl_queue.views.text import plural
 from queues.quota.given_back import GivenBack
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 
 #: The field of a line that says what was given back: FROM and TO of it are queues.
 PODS = "pods"
 _SERVER = "sluice"
 
 
-def with_given_back(changes: Sequence[Change], given_back: Iterable[GivenBack]) -> list[Change]:
+def with_given_back(changes: Sequence[HistoryLine], given_back: Iterable[GivenBack]) -> list[HistoryLine]:
     """With a line for what was given back: WHAT is `PODS`, FROM and TO are queues."""
     lines = [
-        Change(
+        HistoryLine(
             by=_SERVER,
             field=PODS,
             from_=line.from_,

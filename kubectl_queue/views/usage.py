@@ -19,7 +19,7 @@ from kubectl_queue.objects.quotas import not_enforced, quota_use
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.queue import ROOT
 from queues.quota.deserved import Deserved
-from queues.quota.standing import Standing, standings
+from queues.quota.standing import ResourceUse, standings
 from queues.quota.usage import Usage
 from queues.status.stop_status import Acknowledgement
 
@@ -33,7 +33,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     parent: str
     depth: int
     waiting: int | None
-    resources: tuple[Standing, ...]
+    resources: tuple[ResourceUse, ...]
     not_enforced: str = ""
 
 

@@ -18,7 +18,7 @@ from kubectl_queue.views.gang import gang_texts
 from kubectl_queue.views.room import quota_lines, room_texts
 from kubectl_queue.views.text import age, with_time_left
 from queues.states import Desired, State, StopPolicy
-from queues.status.changes import HISTORY_LIMIT, Change
+from queues.status.changes import HISTORY_LIMIT, HistoryLine
 from queues.text import printable, quoted
 from queues.why.explain import explain
 from queues.why.explanation import (
@@ -27,7 +27,7 @@ from queues.why.explanation import (
     ExplainedMembership,
     Explanation,
     ObjectRef,
-    Stop,
+    StopCause,
 )
 
 CHAIN = "Chain"
@@ -42,7 +42,7 @@ class Event(msgspec.Struct, frozen=True):
     at: str
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ShownExplanation(msgspec.Struct, frozen=True):
     """An explanation. `draining`: the queues whose drain it reports, that of the object first.
 
     `events`: of the object, newest first, where its queue may not be read.
@@ -69,12 +69,12 @@ class Section(msgspec.Struct, frozen=True):
     chain: tuple[ChainRow, ...] = ()
 
 
-def explain_queue(name: str, queues: QueueObjects, *, owners: tuple[ObjectRef, ...] = ()) -> Answer:
+def explain_queue(name: str, queues: QueueObjects, *, owners: tuple[ObjectRef, ...] = ()) -> ShownExplanation:
     """`queues`: its chain at least. With those below it, the answer has how far the drain of these is."""
     known = observed_chain(name, queues)
     explained = subject(QUEUE_TYPE, queues.items[name], owners=owners)
     explanation = explain(explained, ExplainedMembership(queue=name), queues=known)
-    return Answer(explanation, draining=queues.from_top(name) if known.verdict(name).drains else ())
+    return ShownExplanation(explanation, draining=queues.from_top(name) if known.verdict(name).drains else ())
 
 
 def sections(
@@ -179,7 +179,7 @@ def _marks(queue: ChainMember, stopping: Container[str], *, now: datetime) -> It
         yield f"until {with_time_left(queue.resume_at, now=now)}"
 
 
-def _who(stop: Stop, *, now: datetime) -> list[str]:
+def _who(stop: StopCause, *, now: datetime) -> list[str]:
     if stop.change is not None:
         return _change(stop.change, queue=stop.queue, now=now)
     if stop.created:
@@ -191,13 +191,13 @@ def _who(stop: Stop, *, now: datetime) -> list[str]:
     )
 
 
-def _change(change: Change, *, queue: str, now: datetime) -> list[str]:
+def _change(change: HistoryLine, *, queue: str, now: datetime) -> list[str]:
     before, after = printable(change.from_) or "nothing", printable(change.to) or "nothing"
     what = f"{printable(change.field)} of queue {quoted(queue)} from {before} to {after}"
     why = [f"because: {printable(change.reason)}"] if change.reason else []
     return [f"{printable(change.by)}, {change.at} ({age(change.at, now=now)} ago): {what}", *why]
 
 
-def _way_out(stop: Stop, *, now: datetime) -> list[str]:
+def _way_out(stop: StopCause, *, now: datetime) -> list[str]:
     alone = [f"itself at {with_time_left(stop.resume_at, now=now)}"] if stop.resume_at else []
     return [stop.way_out, *alone]

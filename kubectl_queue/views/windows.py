@@ -27,7 +27,7 @@ from kubectl_queue.objects.fields import spec_of
 from kubectl_queue.objects.queues import QueueObjects
 from queues.apimachinery.timestamps import rfc3339
 from queues.states import Desired, StopPolicy
-from queues.windows.entries import Entry, read_entries
+from queues.windows.entries import CurrentWindow, read_entries
 from queues.windows.reader import read_windows
 from queues.windows.refusals import Refusal
 from queues.windows.rules import Occurrence, latest_on, occurrences_after, window_on
@@ -145,7 +145,9 @@ def _order(row: WindowRow) -> tuple[datetime, str, str]:
     return row.start, row.queue, row.window
 
 
-def _present(queue: str, given: Windows, entries: Sequence[Entry], now: datetime) -> Iterator[WindowRow]:
+def _present(
+    queue: str, given: Windows, entries: Sequence[CurrentWindow], now: datetime
+) -> Iterator[WindowRow]:
     """What is, should be or would be on."""
     written = {entry.name: entry for entry in entries}
     for window in given.windows:

@@ -9,7 +9,7 @@ from datetime import datetime
 from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.objects.fields import Object, value_at
 from kubectl_queue.views.why import Event
@@ -53,7 +53,7 @@ def last_event_of_gone(client: ApiClient, *, kind: str, name: str, namespace: st
 def _read(client: ApiClient, namespace: str, selected: str) -> Sequence[Object]:
     query = {"fieldSelector": selected}
     namespace = quote(namespace, safe="")
-    request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/events", query=query)
+    request = ApiRequest(method="GET", path=f"/api/v1/namespaces/{namespace}/events", query=query)
     try:
         listing = client.send(request, kind="events")
     except ForbiddenError:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from kubectl_queue.access.client import ApiClient, Queues
 from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.access.queue_reader import read_ancestors, read_chain, read_queues
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.cli.suggestions import similar_kinds, with_suggestions
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError
 from kubectl_queue.objects.explained import (
@@ -45,7 +45,7 @@ from kubectl_queue.objects.fields import (
 )
 from kubectl_queue.objects.schedulers import names_other_scheduler
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type, type_of_owner
-from kubectl_queue.views.why import Answer, Event, explain_queue
+from kubectl_queue.views.why import Event, ShownExplanation, explain_queue
 from kubectl_queue.why.events import (
     creation_failure,
     last_event_of_gone,
@@ -61,7 +61,7 @@ from kubectl_queue.why.owned_pods import read_owned_pods
 from kubectl_queue.why.replica_sets import lacks_pods, read_replica_sets
 from kubectl_queue.why.room import waiting_pod, waits_for_room
 from kubectl_queue.why.room_reader import RoomReader, says_no_room
-from kubectl_queue.why.targets import OWNER, Target, unknown_type
+from kubectl_queue.why.targets import OWNER, ExplainedObject, unknown_type
 from queues import well_known
 from queues.messages import quoted_lack
 from queues.similar_names import similar_names
@@ -71,10 +71,10 @@ from queues.why.explain import explain, of_owner
 from queues.why.explanation import (
     ExplainedMembership,
     Explanation,
+    Fate,
     ObjectRef,
     ObservedObject,
     ObservedQueues,
-    Outcome,
     Room,
 )
 from queues.why.room import (
@@ -90,9 +90,9 @@ _READS, _BETWEEN_SECONDS = 4, 0.3
 #: They have a condition that says why they wait, or make no pods.
 _SAY_IT_THEMSELVES = frozenset({POD, PODGROUP, NAMESPACE})
 #: What has ended, and what is of no queue.
-_NEEDS_NO_EVENTS = frozenset({Outcome.FINISHED, Outcome.NOT_MEMBER})
+_NEEDS_NO_EVENTS = frozenset({Fate.FINISHED, Fate.NOT_MEMBER})
 #: Of a workload: nothing that was read stops it.
-_MAY_LACK_ROOM = frozenset({Outcome.FREE, Outcome.UNREAD})
+_MAY_LACK_ROOM = frozenset({Fate.FREE, Fate.UNREAD})
 
 
 class _Owner(NamedTuple):
@@ -115,7 +115,7 @@ class Explainer:
         self._read_events: dict[str, Sequence[Object]] = {}
         self._read_pods: dict[str, Sequence[Object]] = {}
 
-    def explain(self, target: Target) -> Answer:
+    def explain(self, target: ExplainedObject) -> ShownExplanation:
         """Explain one object. Raises the server's error where it cannot be read."""
         if target.type is QUEUE:
             return self._explain_queue(target.name)
@@ -129,7 +129,7 @@ class Explainer:
             time.sleep(_BETWEEN_SECONDS)
         return answer
 
-    def _get(self, target: Target) -> Object:
+    def _get(self, target: ExplainedObject) -> Object:
         """Raises the server's error; one that it is not there names the namespace."""
         try:
             return self._objects.get(target.type, target.name, namespace=self._namespace)
@@ -139,7 +139,7 @@ class Explainer:
                 self._note_last_event(exc, target)
             raise
 
-    def _note_last_event(self, exc: NotFoundError, target: Target) -> None:
+    def _note_last_event(self, exc: NotFoundError, target: ExplainedObject) -> None:
         """An object that is gone may have been evicted: its events stay for an hour."""
         with suppress(QueueError):
             last = last_event_of_gone(
@@ -148,7 +148,7 @@ class Explainer:
             if last is not None:
                 exc.add_note(f"\nIt was there. {last.reason}, {last.at}: {printable(last.message)}")
 
-    def _explain_owner(self, target: Target) -> Answer:
+    def _explain_owner(self, target: ExplainedObject) -> ShownExplanation:
         """An object of a kind that is not known, by its pods: the answer is that of the first that waits."""
         try:
             pods = read_owned_pods(
@@ -163,7 +163,7 @@ class Explainer:
             raise unknown_type(target.word, target.name, found=where)
         waiting = [pod for pod in pods if not _is_on_its_way(pod)]
         asked = min(waiting or pods, key=name_of)
-        answer = self.explain(Target(POD, name_of(asked)))
+        answer = self.explain(ExplainedObject(POD, name_of(asked)))
         explanation = of_owner(
             answer.explanation,
             ObjectRef(kind=target.word, name=target.name, namespace=self._namespace),
@@ -180,7 +180,7 @@ class Explainer:
             return None  # or a later object of the same name
         return owner
 
-    def _explain_object(self, target: Target, item: Object) -> Answer:
+    def _explain_object(self, target: ExplainedObject, item: Object) -> ShownExplanation:
         owners = tuple(self._owners(item))
         membership = membership_of(target.type, item, owners=_read_owners(owners), objects=self._objects)
         unmanaged = self._unmanaged(target.type, item, membership)
@@ -196,7 +196,7 @@ class Explainer:
             unmanaged=unmanaged,
         )
         explanation = explain(explained, membership, queues=queues)
-        if explanation.outcome in {Outcome.FREE, Outcome.UNREAD} and target.type not in _SAY_IT_THEMSELVES:
+        if explanation.outcome in {Fate.FREE, Fate.UNREAD} and target.type not in _SAY_IT_THEMSELVES:
             explained = self._with_words(
                 target.type,
                 item,
@@ -204,7 +204,7 @@ class Explainer:
                 unread=queue is not None and (queues is None or bool(queues.unread)),
             )
             explanation = explain(explained, membership, queues=queues)
-        if explanation.outcome is Outcome.FREE and target.type not in _SAY_IT_THEMSELVES:
+        if explanation.outcome is Fate.FREE and target.type not in _SAY_IT_THEMSELVES:
             explained = replace(explained, untaken=self._untaken_of(target.type, item))
             explanation = explain(explained, membership, queues=queues)
         says_so = quoted_lack(explained.message, queue=queue or "") is not None
@@ -220,11 +220,11 @@ class Explainer:
         if queue and queues is not None and queue not in queues.tree:
             explained = replace(explained, similar=self._similar_queues(queue))
             explanation = explain(explained, membership, queues=queues)
-        if queue and queues is None and explanation.outcome in {Outcome.STOPPED, Outcome.UNREAD}:
+        if queue and queues is None and explanation.outcome in {Fate.STOPPED, Fate.UNREAD}:
             explained = replace(explained, similar=self._similar_to_missing(item, queue))
             explanation = explain(explained, membership, queues=queues)
         drains = queue and queues is not None and queues.verdict(queue).drains
-        return Answer(
+        return ShownExplanation(
             explanation,
             draining=self._draining(str(queue))[:1] if drains else (),
             events=self._events(target.type, item, explanation),
@@ -289,7 +289,7 @@ class Explainer:
         namespace = quote(place, safe="")
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         query = {"labelSelector": selector, "limit": str(_PODS_READ)}
-        request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/pods", query=query)
+        request = ApiRequest(method="GET", path=f"/api/v1/namespaces/{namespace}/pods", query=query)
         pods: Sequence[Object] = self._client.send(request, kind="pods").get("items") or ()
         return pods
 
@@ -303,7 +303,7 @@ class Explainer:
             return waits_for_room(pod) and (not queues.unread or says_no_room(pod, queue))
 
         if kind is POD:
-            is_held = explanation.outcome is Outcome.WAITS_FOR_OTHER and says_so(item)
+            is_held = explanation.outcome is Fate.WAITS_FOR_OTHER and says_so(item)
             return self._rooms.room(item, queue, queues) if is_held else None
         if explanation.outcome not in _MAY_LACK_ROOM or kind in _SAY_IT_THEMSELVES:
             return None
@@ -316,9 +316,9 @@ class Explainer:
     def _unread_room_of(self, kind: Type, item: Object, explanation: Explanation, queue: str) -> Room | None:
         """The same where the queue may not be read: as the pod says it, or the next one of a workload."""
         if kind is POD:
-            is_held = explanation.outcome is Outcome.WAITS_FOR_OTHER and waits_for_room(item)
+            is_held = explanation.outcome is Fate.WAITS_FOR_OTHER and waits_for_room(item)
             return self._rooms.unread_room(item, queue) if is_held else None
-        if explanation.outcome is not Outcome.UNREAD or kind in _SAY_IT_THEMSELVES:
+        if explanation.outcome is not Fate.UNREAD or kind in _SAY_IT_THEMSELVES:
             return None
         pods = [pod for pod in self._pods_of(kind, item) if waits_for_room(pod) and says_no_room(pod, queue)]
         if not pods:
@@ -353,7 +353,7 @@ class Explainer:
         if not says_missing(self._event_items(item)):
             return ()
         namespace = str(value_at(item, "metadata.namespace") or "")
-        request = Request(
+        request = ApiRequest(
             method="GET",
             path=f"/api/v1/namespaces/{quote(namespace, safe='')}/pods",
             query={"labelSelector": well_known.QUEUE, "limit": str(_PODS_READ)},
@@ -377,7 +377,7 @@ class Explainer:
             return observed_chain(queue, read_chain(self._api, queue))
         return None
 
-    def _explain_queue(self, name: str) -> Answer:
+    def _explain_queue(self, name: str) -> ShownExplanation:
         with with_suggestions(self._api, name):
             item = self._api.get(name)
         owners = tuple(owner.reference for owner in self._owners(item))
@@ -427,7 +427,7 @@ class Explainer:
         workload wait is of before, if all of them run.
         """
         is_workload = kind not in _SAY_IT_THEMSELVES and explanation.outcome not in _NEEDS_NO_EVENTS
-        if explanation.outcome is not Outcome.UNREAD or (is_workload and self._has_all_pods(kind, item)):
+        if explanation.outcome is not Fate.UNREAD or (is_workload and self._has_all_pods(kind, item)):
             return latest_evictions(self._event_items(item)) if is_workload else ()
         notes = "\n".join(explanation.notes)
         return [event for event in latest_events(self._event_items(item)) if event.message not in notes]
@@ -458,7 +458,7 @@ def _is_on_its_way(pod: Object) -> bool:
 def _contradicts(item: Object, explanation: Explanation) -> bool:
     """Whether it has the gate, and nothing on the chain that was read keeps it there."""
     gates = {gate.get("name") for gate in spec_of(item).get("schedulingGates") or ()}
-    is_free = explanation.outcome is Outcome.WAITS_FOR_OTHER and bool(explanation.chain)
+    is_free = explanation.outcome is Fate.WAITS_FOR_OTHER and bool(explanation.chain)
     return is_free and well_known.GATE in gates
 
 

@@ -39,7 +39,7 @@ from queues.queue import ROOT
 from queues.quota.gangs import Gang, task_of
 from queues.quota.giving_back import Borrowed
 from queues.quota.kept_by import KeptBy
-from queues.quota.ledger import ALL_PODS, Ledger, Reason
+from queues.quota.ledger import ALL_PODS, AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.rules import NO_RULES, Rules
 from queues.quota.shares import Shares
@@ -168,7 +168,7 @@ def read_pods(
 def _ledger_of(used: Mapping[str, Mapping[str, Amount]], *, tree: Tree, rules: Rules) -> Ledger:
     ledger = Ledger(tree, rules=rules)
     for queue, amounts in used.items():
-        ledger.set_all(queue, Reason.USED, {ALL_PODS: amounts.items()})
+        ledger.set_all(queue, AmountReason.USED, {ALL_PODS: amounts.items()})
     return ledger
 
 

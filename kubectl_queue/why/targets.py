@@ -24,7 +24,7 @@ OWNER = Type("", "", "", "")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9.-]{2,200}", re.ASCII)
 
 
-class Target(NamedTuple):
+class ExplainedObject(NamedTuple):
     """One object of the command line. `word`: the type as it is written, where it is not known."""
 
     type: Type
@@ -32,7 +32,7 @@ class Target(NamedTuple):
     word: str = ""
 
 
-def parse_targets(words: Sequence[str]) -> tuple[Target, ...]:
+def parse_targets(words: Sequence[str]) -> tuple[ExplainedObject, ...]:
     """The objects of a command line, each once. Raises UsageError."""
     if not words:
         raise UsageError(
@@ -48,20 +48,20 @@ def parse_targets(words: Sequence[str]) -> tuple[Target, ...]:
     elif len(words) == 1:
         raise UsageError(_nameless(leading, words[0]), see=COMMAND)
     else:
-        targets = [Target(leading, checked_name(word, see=COMMAND)) for word in words[1:]]
+        targets = [ExplainedObject(leading, checked_name(word, see=COMMAND)) for word in words[1:]]
     return tuple(dict.fromkeys(targets))
 
 
-def _target(word: str) -> Target:
+def _target(word: str) -> ExplainedObject:
     kind, slash, name = word.partition("/")
     if not slash:
-        return Target(QUEUE, checked_name(word, see=COMMAND))
+        return ExplainedObject(QUEUE, checked_name(word, see=COMMAND))
     target_type = type_of(kind)
     if target_type is None:
         if not _WORD.fullmatch(kind):
             raise unknown_type(kind, name)
-        return Target(OWNER, checked_name(name, see=COMMAND), kind)
-    return Target(target_type, checked_name(name, see=COMMAND))
+        return ExplainedObject(OWNER, checked_name(name, see=COMMAND), kind)
+    return ExplainedObject(target_type, checked_name(name, see=COMMAND))
 
 
 def unknown_type(word: str, name: str, *, found: str = "") -> UsageError:

@@ -5,11 +5,12 @@ Such a pod is admitted and waits: the capability may be raised. Its condition sa
 
 from __future__ import annotations
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import format_quantity
 from queues.messages import WARNING_LIMIT
 from queues.quota.devices import SharedCounts, no_claims
 from queues.quota.lack import Lack, LackKind
-from queues.quota.usage import Requests, limits_of, never_lack, quota_requests
+from queues.quota.usage import limits_of, never_lack, quota_requests
 from queues.text import quoted
 from queues.tree import Tree
 

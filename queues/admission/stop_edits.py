@@ -39,7 +39,7 @@ import msgspec
 from queues.apimachinery.timestamps import rfc3339
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from queues.text import printable, quoted, truncated
 
 #: Characters of a text; the API server cuts a warning after 256.
@@ -91,7 +91,7 @@ def consequences(
     *,
     now: datetime,
     by: str = "",
-    history: Sequence[Change] = (),
+    history: Sequence[HistoryLine] = (),
     waiting: int = 0,
     other_stop: str = "",
 ) -> tuple[Consequence, ...]:
@@ -129,7 +129,7 @@ class _Edit:
         *,
         name: str,
         by: str,
-        history: Sequence[Change],
+        history: Sequence[HistoryLine],
         waiting: int,
         other_stop: str,
     ) -> None:
@@ -222,7 +222,7 @@ class _Edit:
                 f"{rfc3339(was.end)}",
             )
 
-    def _made_stop(self) -> tuple[str, Change | None]:
+    def _made_stop(self) -> tuple[str, HistoryLine | None]:
         """The strictest part of the stop by its name, and the change that made it."""
         policy = self._was.policy
         if policy is StopPolicy.NONE:
@@ -230,13 +230,13 @@ class _Edit:
         what = "drain" if policy is StopPolicy.HOLD_AND_DRAIN else "hold"
         return what, self._made("stopPolicy", policy)
 
-    def _made(self, field: str, value: str) -> Change | None:
+    def _made(self, field: str, value: str) -> HistoryLine | None:
         """The change that made this part of the stop; None where the history does not have it."""
         lines = (line for line in reversed(self._history) if line.field == field)
         latest = next(lines, None)
         return latest if latest is not None and latest.to == value else None
 
-    def _of_another(self, made: Change | None) -> bool:
+    def _of_another(self, made: HistoryLine | None) -> bool:
         return made is None or made.by != self._by
 
 
@@ -244,7 +244,7 @@ def _is_closed_and_held(stop: _Stop) -> bool:
     return stop.desired is Desired.CLOSED and stop.policy is not StopPolicy.NONE
 
 
-def _who(made: Change | None, *, what: str, reason: str) -> str:
+def _who(made: HistoryLine | None, *, what: str, reason: str) -> str:
     """Who did it and why, as it follows a name; empty where neither is known."""
     who = f", {what} by {printable(made.by, limit=_NAME)} at {made.at}" if made is not None else ""
     return who + (f' ("{printable(reason, limit=_REASON)}")' if reason else "")

@@ -49,7 +49,7 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.fields.windows import faults_text
 from queues.text import printable, quoted, truncated
 from queues.windows.edges import Calendar, missed, read_calendar, settle
-from queues.windows.entries import Entry, read_entries, to_wire
+from queues.windows.entries import CurrentWindow, read_entries, to_wire
 from queues.windows.in_window import InWindow
 from queues.windows.reader import read_windows
 from queues.windows.recurrence import never_off
@@ -144,7 +144,7 @@ class _Edit:
             {stop.name: stop for stop in read_stops(spec.get(WINDOWS))} for spec in (before, after)
         )
 
-    def changes(self, written: Sequence[Entry], found: InWindow) -> Iterator[str]:
+    def changes(self, written: Sequence[CurrentWindow], found: InWindow) -> Iterator[str]:
         now_on, ends = {each.name: each for each in found.entries}, set(missed(found.changes))
         for entry in written:
             still = now_on.get(entry.name)
@@ -161,7 +161,7 @@ class _Edit:
         for name in ends:
             yield f"window {_shown(name)} of {self._queue} ends within a minute, so it stops nothing any more"
 
-    def _stays(self, was: Entry, still: Entry) -> Iterator[str]:
+    def _stays(self, was: CurrentWindow, still: CurrentWindow) -> Iterator[str]:
         name, before, after = was.name, self._was.get(was.name), self._is.get(was.name)
         if still.until != was.until:
             until = f"until {rfc3339(still.until)} now; it was until {rfc3339(was.until)}"

@@ -25,7 +25,7 @@ import msgspec
 
 from queues.apimachinery.timestamps import EARLIEST, parse_timestamp
 from queues.drain.progress import DrainedReason
-from queues.status.changes import Change, describe_change
+from queues.status.changes import HistoryLine, describe_change
 from queues.text import printable, quoted
 
 #: Changes of these fields are sent: they stop a queue, or end a stop.
@@ -58,7 +58,7 @@ class DrainNews(msgspec.Struct, frozen=True, kw_only=True):
     since: str
 
 
-def notices_of_history(queue: str, uid: str, lines: list[Change]) -> Iterator[Notice]:
+def notices_of_history(queue: str, uid: str, lines: list[HistoryLine]) -> Iterator[Notice]:
     """The newest first: a reader that wants new ones may stop at the first old one."""
     for line in reversed(lines):
         if line.field in TOLD and (at := parse_timestamp(line.at)) != EARLIEST:

@@ -22,7 +22,7 @@ import msgspec
 from queues.apimachinery.timestamps import rfc3339
 from queues.notices.news import Notice, notice_id, notice_text
 from queues.windows.edges import Calendar, missed, next_look, settle, skipped_between
-from queues.windows.entries import Entry
+from queues.windows.entries import CurrentWindow
 from queues.windows.rules import windows_on
 from queues.windows.soon import next_soon, soon
 from queues.windows.stops import WindowStop, what_it_sets
@@ -34,7 +34,7 @@ class QueueWindows(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     uid: str
     calendar: Calendar
-    written: Sequence[Entry]
+    written: Sequence[CurrentWindow]
     stops: Mapping[str, WindowStop]
 
 

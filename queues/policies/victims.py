@@ -43,8 +43,8 @@ import msgspec
 from queues.apimachinery.quantities import Amount, ResourceAmounts
 from queues.metadata.keys import PREEMPTABLE
 from queues.policies.model import Policy
-from queues.quota.giving_back import Asked, Taking
-from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial, protected
+from queues.quota.giving_back import AllowedTaking, Taking
+from queues.quota.lending import LendingState, asking_denial, exchange_denial, lending_denial, protected
 from queues.quota.started_gangs import GangCount, StartedGang
 from queues.text import quoted
 
@@ -246,8 +246,8 @@ class _Side(NamedTuple):
     those on the side of the pod that asks.
     """
 
-    lenders: tuple[tuple[QueueShare, Standing], ...] = ()
-    asks: Standing | None = None
+    lenders: tuple[tuple[QueueShare, LendingState], ...] = ()
+    asks: LendingState | None = None
 
 
 def victim_denial(
@@ -257,9 +257,9 @@ def victim_denial(
     return None if policy is None else VictimRules(policy, preemptor, shares).denial(victims)
 
 
-def asked_by(policy: Policy) -> Asked:
+def asked_by(policy: Policy) -> AllowedTaking:
     """What the policy lets a pod take."""
-    return Asked(
+    return AllowedTaking(
         own=Taking(
             is_allowed=PREEMPT in policy.actions,
             spares_critical=policy.enables("conformance", "enablePreemptable"),
@@ -278,14 +278,14 @@ def is_critical(namespace: str, priority_class: str, priority: int) -> bool:
     return priority_class in _CRITICAL or priority >= CRITICAL_PRIORITY or namespace == _SYSTEM_NAMESPACE
 
 
-def _standing(share: QueueShare) -> Standing:
+def _standing(share: QueueShare) -> LendingState:
     deserved = dict(share.deserved)
     for resource, amount in share.guarantee.items():
         deserved[resource] = max(amount, deserved.get(resource, 0))
-    return Standing(share.name, share.allocated, deserved)
+    return LendingState(share.name, share.allocated, deserved)
 
 
-def _without(standing: Standing, taken: ResourceAmounts | None) -> Standing:
+def _without(standing: LendingState, taken: ResourceAmounts | None) -> LendingState:
     """What is left once so much was taken."""
     if not taken:
         return standing

@@ -23,18 +23,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
-from queues.quota.giving_back import Asked
+from queues.quota.giving_back import AllowedTaking
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.reclaim_preview import MOST_ASKING
-from queues.quota.reservations import Key
+from queues.quota.reservations import ReservationKey
 
 
 class AskingRound:
-    """For one thread. A class of pods is a queue with requests (`Key`)."""
+    """For one thread. A class of pods is a queue with requests (`ReservationKey`)."""
 
     def __init__(self) -> None:
         #: The first pod of each class that was denied, and what its policies let it take.
-        self.denied: dict[Key, tuple[WaitingPod, Asked]] = {}
+        self.denied: dict[ReservationKey, tuple[WaitingPod, AllowedTaking]] = {}
         #: By queue, the UIDs of those that have asked.
         self._asked: dict[str, set[str]] = {}
         #: Queues whose pods have all asked.
@@ -42,17 +42,17 @@ class AskingRound:
         #: The queues of those that ask again, by their UID.
         self._deferred: dict[str, str] = {}
         #: The classes of the pods for which room is set aside, by UID.
-        self._given: dict[str, Key] = {}
+        self._given: dict[str, ReservationKey] = {}
         #: By class: for how many pods room is set aside.
-        self._kept: Counter[Key] = Counter()
+        self._kept: Counter[ReservationKey] = Counter()
 
     def resume(
         self,
-        reserved: Mapping[Key, int],
+        reserved: Mapping[ReservationKey, int],
         *,
         queues: Collection[str],
-        number_of: Callable[[Key], int],
-    ) -> dict[Key, int]:
+        number_of: Callable[[ReservationKey], int],
+    ) -> dict[ReservationKey, int]:
         """A look begins. Returns what counts as used by those that were given room, by class.
 
         `reserved`: for how many pods of each class room is set aside. `queues`: those with pods that may ask;
@@ -67,7 +67,7 @@ class AskingRound:
                 self._give(uid, key)
         return Counter(key for uid, key in self._given.items() if uid not in self._deferred)
 
-    def keep(self, key: Key, number: int) -> int:
+    def keep(self, key: ReservationKey, number: int) -> int:
         """Keep room for so many pods of a class that is not known to lack it. Returns how many of these do
         not count as used yet.
         """
@@ -107,20 +107,20 @@ class AskingRound:
         if (key := self._given.pop(pod.uid, None)) is not None:
             self._kept[key] -= 1
 
-    def deny(self, pod: WaitingPod, asked: Asked) -> None:
+    def deny(self, pod: WaitingPod, asked: AllowedTaking) -> None:
         self.denied[_key(pod)] = pod, asked
 
     def give(self, pod: WaitingPod) -> None:
         """Its victims go."""
         self._give(pod.uid, _key(pod))
 
-    def retain(self, pod: WaitingPod, reserved: Mapping[Key, int]) -> None:
+    def retain(self, pod: WaitingPod, reserved: Mapping[ReservationKey, int]) -> None:
         """It has room by now, or its victims go later: it keeps what was set aside before."""
         key = _key(pod)
         if self._kept[key] < reserved.get(key, 0):
             self._give(pod.uid, key)
 
-    def _give(self, uid: str, key: Key) -> None:
+    def _give(self, uid: str, key: ReservationKey) -> None:
         self._given[uid] = key
         self._kept[key] += 1
 
@@ -128,11 +128,11 @@ class AskingRound:
         """It asks again in this round."""
         self._deferred[pod.uid] = pod.queue
 
-    def was_served(self, key: Key) -> bool:
+    def was_served(self, key: ReservationKey) -> bool:
         """Whether the class was not denied, and room is kept for it."""
         return key not in self.denied and self._kept[key] > 0
 
-    def numbers(self, reserved: Mapping[Key, int], *, is_over: bool) -> dict[Key, int]:
+    def numbers(self, reserved: Mapping[ReservationKey, int], *, is_over: bool) -> dict[ReservationKey, int]:
         """For how many pods of each class room is set aside after this look. `is_over`: all have asked."""
         numbers = {key: number for key, number in self._kept.items() if number > 0}
         for key, number in {} if is_over else reserved.items():
@@ -141,5 +141,5 @@ class AskingRound:
         return numbers
 
 
-def _key(pod: WaitingPod) -> Key:
+def _key(pod: WaitingPod) -> ReservationKey:
     return pod.queue, pod.requests

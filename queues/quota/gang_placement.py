@@ -32,10 +32,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from queues.apimachinery.pod_requests import Requests
 from queues.quota.gang_life import GangEvent, GangPhase, next_phase
 from queues.quota.gang_rivals import GIVE_BACK_SECONDS, SETTLE_SECONDS, Pace, Placing, who_gives_back
 from queues.quota.gang_turns import CLUSTER
-from queues.quota.usage import NODES_TURN, TURN, Requests
+from queues.quota.usage import NODES_TURN, TURN
 
 #: The first pause, and the longest.
 PAUSE_SECONDS, MAX_PAUSE_SECONDS = 10.0, 600.0

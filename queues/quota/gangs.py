@@ -64,14 +64,14 @@ from enum import Enum, StrEnum, unique
 
 import msgspec
 
-from queues.apimachinery.pod_requests import CLAIMS
+from queues.apimachinery.pod_requests import CLAIMS, Requests
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
 from queues.apimachinery.timestamps import rfc3339
 from queues.quota.book import MAX_INTENTS
 from queues.quota.devices import is_of_claims
 from queues.quota.lack import Lack
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import PODS, Requests
+from queues.quota.usage import PODS
 from queues.text import printable
 
 #: The tasks and resources of a PodGroup that are read.
@@ -286,7 +286,7 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
         return f" of task {printable(self.task[:_SHOWN])}" if self.task else ""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedPods(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for now: the minimum as one entry, or pod by pod once that was released."""
 
     minimum: WaitingPod | None = None
@@ -305,7 +305,7 @@ def ask(
     keeps_once_started: bool = False,
     started: bool = False,
     never: NeverLack = lambda _requests: None,
-) -> Asked | NotAsked:
+) -> RequestedPods | NotAsked:
     """What of the gang may be asked for. `keeps`: whether what its pods do not use of `minResources` counts
     already; `keeps_once_started`: whether it does if its minimum was released. `started`: whether its
     minimum was on nodes before (`is_started`).
@@ -316,7 +316,7 @@ def ask(
         (member for member in members if member.state is PodState.WAITS), key=lambda member: member.pod.rank
     )
     if gang.is_single:
-        return Asked(others=tuple(member.pod for member in waiting))
+        return RequestedPods(others=tuple(member.pod for member in waiting))
     if gang.fault:
         return NotAsked(kind=NotAskedKind.BAD_SPEC, fault=gang.fault)
     there = [member for member in members if member.state in _THERE]
@@ -324,18 +324,18 @@ def ask(
     unused = dict(unused_resources(gang, members))
     if started:
         others = _one_by_one(waiting, unused if keeps or keeps_once_started else {})
-        return Asked(others=tuple(with_priority(pod, gang.priority) for pod in others))
+        return RequestedPods(others=tuple(with_priority(pod, gang.priority) for pod in others))
     if missing is not None:
         refused = _never(gang, gang.least - len(there), unused, never=never)
         return refused or _not_yet(missing, may_go=(*there, *waiting), members=members, everywhere=everywhere)
     if not chosen:
         others = _one_by_one(waiting, unused if keeps or keeps_once_started else {})
-        return Asked(others=tuple(with_priority(pod, gang.priority) for pod in others))
+        return RequestedPods(others=tuple(with_priority(pod, gang.priority) for pod in others))
     requests = _greater(_total(chosen), unused)
     refused = _never(gang, len(chosen), dict(requests), never=never)
     if keeps:
         requests = _less(requests, unused)
-    return refused or Asked(minimum=_entry(gang, chosen, requests))
+    return refused or RequestedPods(minimum=_entry(gang, chosen, requests))
 
 
 def with_priority(pod: WaitingPod, priority: int | None) -> WaitingPod:

@@ -42,18 +42,18 @@ from datetime import datetime
 
 import msgspec
 
-from queues.apimachinery.quantities import Amount
+from queues.apimachinery.pod_requests import Requests
+from queues.apimachinery.quantities import Amount, ResourceAmounts
 from queues.quota.kept_by import KeptBy
 from queues.quota.lack import LackKind
 from queues.quota.ledger import Ledger
-from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial, protected
+from queues.quota.lending import LendingState, asking_denial, exchange_denial, lending_denial, protected
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.started_gangs import GangCount, StartedGang
-from queues.quota.usage import Requests, Usage, limits_of, negative
+from queues.quota.usage import Usage, limits_of, negative
 from queues.text import quoted
 from queues.tree import Tree
 
-Amounts = Mapping[str, Amount]
 #: The claimant's own queue, among those that are above both.
 OWN = -1
 #: What no eviction mends.
@@ -83,7 +83,7 @@ class Borrowed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kept: KeptBy | None = None
 
 
-class Unit(msgspec.Struct, frozen=True, kw_only=True):
+class VictimUnit(msgspec.Struct, frozen=True, kw_only=True):
     """What goes together. `gang`: of which it is; "" for none. `is_whole`: all that runs of the gang."""
 
     pods: tuple[Borrowed, ...]
@@ -120,15 +120,15 @@ class Taking(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class AllowedTaking(msgspec.Struct, frozen=True, kw_only=True):
     """What a policy lets a pod take: of its own queue, always of lower priority, and of others."""
 
     own: Taking = Taking()
     others: Taking = Taking()
 
-    def within(self, other: Asked) -> Asked:
+    def within(self, other: AllowedTaking) -> AllowedTaking:
         """What both let it take."""
-        return Asked(own=self.own.within(other.own), others=self.others.within(other.others))
+        return AllowedTaking(own=self.own.within(other.own), others=self.others.within(other.others))
 
     @property
     def is_any(self) -> bool:
@@ -145,7 +145,7 @@ class GivingBack:
         *,
         pods: Callable[[str], Iterable[Borrowed]],
         queues: Iterable[str],
-        deserved: Callable[[str], Amounts],
+        deserved: Callable[[str], ResourceAmounts],
         reclaimable: Callable[[str], bool],
         allowed: Mapping[str, int] | None = None,
         gangs: Callable[[str], StartedGang | None] = lambda _uid: None,
@@ -167,7 +167,7 @@ class GivingBack:
         self._queues = tuple(queues)
         self._gangs = gangs
         self._started: dict[str, StartedGang | None] = {}
-        self._units: dict[str, list[Unit]] = {}
+        self._units: dict[str, list[VictimUnit]] = {}
         #: What was taken in this look, by UID; a search adds what it takes (`take`, `put_back`).
         self.gone: set[str] = set()
         self._pods: dict[str, tuple[Borrowed, ...]] = {}
@@ -176,7 +176,7 @@ class GivingBack:
         self._chains: dict[str, tuple[str, ...]] = {}
         self._tiers: dict[str, dict[int, list[str]]] = {}
 
-    def ask(self, claimant: WaitingPod, asked: Asked) -> tuple[Borrowed, ...] | None:
+    def ask(self, claimant: WaitingPod, asked: AllowedTaking) -> tuple[Borrowed, ...] | None:
         """Those that are to go; none where it has room by now; None where those that may do not suffice."""
         lack = self.usage.lack(claimant.queue, claimant.requests)
         if lack is None:
@@ -206,7 +206,7 @@ class GivingBack:
         """The look is over: the use of queues is as it was."""
         self.assumed.undo()
 
-    def units(self, queue: str) -> list[Unit]:
+    def units(self, queue: str) -> list[VictimUnit]:
         """What of the queue might go; the last one is next. Pods of gangs are there by themselves, and with
         all of their gang where all of that might go.
         """
@@ -250,7 +250,7 @@ class GivingBack:
         if (count := self._counts.get(pod.gang)) is not None:
             count.add(pod.uid)
 
-    def left_of(self, unit: Unit) -> tuple[Borrowed, ...]:
+    def left_of(self, unit: VictimUnit) -> tuple[Borrowed, ...]:
         """What of the unit was not taken yet."""
         return tuple(pod for pod in unit.pods if pod.uid not in self.gone)
 
@@ -275,8 +275,8 @@ class GivingBack:
             known = self._chains[queue] = tuple(names)
         return known
 
-    def standing(self, name: str) -> Standing:
-        return Standing(name, self.usage.used(name), self.deserved(name))
+    def standing(self, name: str) -> LendingState:
+        return LendingState(name, self.usage.used(name), self.deserved(name))
 
 
 def shortages(claimant: WaitingPod, *, tree: Tree, usage: Usage) -> Iterator[tuple[str, str]]:
@@ -297,7 +297,7 @@ def shortages(claimant: WaitingPod, *, tree: Tree, usage: Usage) -> Iterator[tup
 class Search:
     """The search for one that asks. While it goes on, what was taken does not count."""
 
-    def __init__(self, look: GivingBack, claimant: WaitingPod, asked: Asked) -> None:
+    def __init__(self, look: GivingBack, claimant: WaitingPod, asked: AllowedTaking) -> None:
         self._look = look
         self._claimant = claimant
         self._asked = asked
@@ -307,7 +307,7 @@ class Search:
         #: Where what lacks, as the search begins.
         self._shortages = frozenset(shortages(claimant, tree=look.tree, usage=look.usage))
         self._short = frozenset(resource for _, resource in self._shortages)
-        self._taken: list[Unit] = []
+        self._taken: list[VictimUnit] = []
         self._denied = look.denied.setdefault((claimant.queue, claimant.requests, self._short), set())
 
     def run(self) -> tuple[Borrowed, ...]:
@@ -349,7 +349,7 @@ class Search:
             if unit is not None and self._goes(unit, common, taking):
                 self._remove(unit)
 
-    def present(self, unit: Unit) -> Unit | None:
+    def present(self, unit: VictimUnit) -> VictimUnit | None:
         """What of the unit may go now; None where nothing of it is left, or its gang keeps it."""
         left = self._look.left_of(unit)
         if not left:
@@ -359,18 +359,18 @@ class Search:
             return None
         return unit if len(left) == len(unit.pods) else unit_of(left, gang=unit.gang, is_whole=unit.is_whole)
 
-    def _remove(self, unit: Unit) -> None:
+    def _remove(self, unit: VictimUnit) -> None:
         self._taken.append(unit)
         self._count_gone(unit)
 
-    def _count_gone(self, unit: Unit) -> None:
+    def _count_gone(self, unit: VictimUnit) -> None:
         self._look.count(unit.queue, negative(unit.requests))
         for pod in unit.pods:
             self._look.take(pod)
             for budget in pod.budgets:
                 self._look.left[budget] -= 1
 
-    def _put_back(self, unit: Unit) -> None:
+    def _put_back(self, unit: VictimUnit) -> None:
         self._look.count(unit.queue, unit.requests)
         for pod in unit.pods:
             self._look.put_back(pod)
@@ -417,7 +417,7 @@ class Search:
                 return False
         return True
 
-    def _goes(self, unit: Unit, common: int, taking: Taking) -> bool:
+    def _goes(self, unit: VictimUnit, common: int, taking: Taking) -> bool:
         if self.kept_by(unit, common, taking) is not None:
             return False
         alike = unit.queue, unit.requests
@@ -428,7 +428,7 @@ class Search:
         self._denied.add(alike)
         return False
 
-    def kept_by(self, unit: Unit, common: int, taking: Taking) -> KeptBy | None:
+    def kept_by(self, unit: VictimUnit, common: int, taking: Taking) -> KeptBy | None:
         """The rule by which one of its pods does not go for the claimant, whatever its queue lends."""
         if (taking.lower_only or common == OWN) and any(
             pod.priority >= self._claimant.priority for pod in unit.pods
@@ -441,7 +441,7 @@ class Search:
             return KeptBy.BUDGET
         return None
 
-    def helps(self, unit: Unit) -> bool:
+    def helps(self, unit: VictimUnit) -> bool:
         requests = dict(unit.requests)
         return any(
             requests.get(resource, 0) and (name, resource) in self._shortages
@@ -449,7 +449,7 @@ class Search:
             for resource in self._short
         )
 
-    def lending_text(self, unit: Unit, common: int) -> str | None:
+    def lending_text(self, unit: VictimUnit, common: int) -> str | None:
         """Why the queues of the unit do not lend it to the claimant; None where they do."""
         if common == OWN:
             return None
@@ -478,7 +478,7 @@ class Search:
             short=self._short,
         )
 
-    def _standings(self, side: Iterable[str]) -> tuple[Standing, ...]:
+    def _standings(self, side: Iterable[str]) -> tuple[LendingState, ...]:
         return protected(map(self._look.standing, side))
 
     def _below(self, queue: str, common: int) -> tuple[str, ...]:
@@ -501,7 +501,7 @@ class Search:
         return (-float(max(listed)) if listed else -float("inf")), -max(parts, default=0.0)
 
 
-def _units_of(pods: Iterable[Borrowed], started: Callable[[str], StartedGang | None]) -> Iterator[Unit]:
+def _units_of(pods: Iterable[Borrowed], started: Callable[[str], StartedGang | None]) -> Iterator[VictimUnit]:
     """Each pod, and each gang of which all that runs is there."""
     of_gangs: dict[str, list[Borrowed]] = {}
     for pod in pods:
@@ -517,7 +517,7 @@ def _units_of(pods: Iterable[Borrowed], started: Callable[[str], StartedGang | N
             yield unit_of(sorted(present, key=lambda pod: pod.uid), gang=uid, is_whole=True)
 
 
-def unit_of(pods: Sequence[Borrowed], *, gang: str = "", is_whole: bool = False) -> Unit:
+def unit_of(pods: Sequence[Borrowed], *, gang: str = "", is_whole: bool = False) -> VictimUnit:
     first = pods[0]
     requests = first.requests
     if len(pods) > 1:
@@ -526,4 +526,4 @@ def unit_of(pods: Sequence[Borrowed], *, gang: str = "", is_whole: bool = False)
             for resource, amount in pod.requests:
                 amounts[resource] = amounts.get(resource, 0) + amount
         requests = tuple(sorted(amounts.items()))
-    return Unit(pods=tuple(pods), queue=first.queue, requests=requests, gang=gang, is_whole=is_whole)
+    return VictimUnit(pods=tuple(pods), queue=first.queue, requests=requests, gang=gang, is_whole=is_whole)

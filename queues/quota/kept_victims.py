@@ -20,7 +20,7 @@ from collections import Counter
 
 import msgspec
 
-from queues.quota.giving_back import OWN, Asked, GivingBack, Search, Taking, unit_of
+from queues.quota.giving_back import OWN, AllowedTaking, GivingBack, Search, Taking, unit_of
 from queues.quota.kept_by import KeptBy, kept_text
 from queues.quota.pod_classes import WaitingPod
 from queues.text import quoted
@@ -80,7 +80,7 @@ def _lending_text(each: QueueVictims) -> str:
     return f"{text}: {', '.join(parts)}"
 
 
-def kept_victims(look: GivingBack, claimant: WaitingPod, asked: Asked) -> KeptVictims:
+def kept_victims(look: GivingBack, claimant: WaitingPod, asked: AllowedTaking) -> KeptVictims:
     """`look`: in which the claimant was denied."""
     search = Search(look, claimant, asked)
     asking: str | None = None

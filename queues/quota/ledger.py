@@ -29,13 +29,14 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum, unique
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount, add_amounts
 from queues.queue import ROOT
 from queues.quota.devices import SharedCounts, is_shared_claim, no_claims
 from queues.quota.gang_turns import GangTurns
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.rules import NO_RULES, Rules
-from queues.quota.usage import TURNS, Requests, Usage, asks_for_turn, negative
+from queues.quota.usage import TURNS, Usage, asks_for_turn, negative
 from queues.tree import Tree
 
 #: What an entry is of. "": all pods of its queue together.
@@ -45,7 +46,7 @@ _NO_ENTRIES: Mapping[Owner, Requests] = {}
 
 
 @unique
-class Reason(StrEnum):
+class AmountReason(StrEnum):
     """Why an amount counts."""
 
     #: That of the text. An Enum's own hash is computed in Python, and each count asks for some.
@@ -75,9 +76,11 @@ class Ledger:
         #: Moves with each change of the entries.
         self.version = 0
         #: By reason and queue: the entries, by their owners.
-        self._entries: dict[Reason, dict[str, dict[Owner, Requests]]] = {reason: {} for reason in Reason}
+        self._entries: dict[AmountReason, dict[str, dict[Owner, Requests]]] = {
+            reason: {} for reason in AmountReason
+        }
         #: The reasons that do not count at the moment.
-        self._left_out: set[Reason] = set()
+        self._left_out: set[AmountReason] = set()
         self._assumed: list[Assumption] = []
         #: Queues and resources of which they use less than before.
         self._falls: dict[tuple[str, str], None] = {}
@@ -98,7 +101,7 @@ class Ledger:
     # Changes
 
     def set_all(
-        self, queue: str, reason: Reason, entries: Mapping[str, Iterable[tuple[str, Amount]]]
+        self, queue: str, reason: AmountReason, entries: Mapping[str, Iterable[tuple[str, Amount]]]
     ) -> None:
         """These are all entries of the queue with this reason. One without amounts is none."""
         of_reason = self._entries[reason]
@@ -116,7 +119,7 @@ class Ledger:
         self._count(queue, reason, _difference(before.values(), after.values()))
 
     def set_one(
-        self, queue: str, reason: Reason, owner: Owner, amounts: Iterable[tuple[str, Amount]]
+        self, queue: str, reason: AmountReason, owner: Owner, amounts: Iterable[tuple[str, Amount]]
     ) -> None:
         """This is the entry of the owner there; without amounts it has none."""
         before, after = self.entries(queue, reason).get(owner, ()), _counted(amounts)
@@ -134,22 +137,22 @@ class Ledger:
     def begin(self, pod: WaitingPod) -> None:
         """The release of a pod, or of the minimum of a gang, begins."""
         requests = _counted(pod.requests) if asks_for_turn(pod.requests) else pod.requests
-        entries = self._entries[Reason.RELEASING].setdefault(pod.queue, {})
+        entries = self._entries[AmountReason.RELEASING].setdefault(pod.queue, {})
         known = entries.get(pod.uid)
         entries[pod.uid] = requests if known is None else tuple(_sum((known, requests)).items())
         self.usage.unplaced += pod.size
         if self._together is not None or self._left_out or self._assumed:
-            self._count(pod.queue, Reason.RELEASING, requests)
+            self._count(pod.queue, AmountReason.RELEASING, requests)
         else:  # a pass does this thousands of times
             self.version += 1
             self.usage.add(pod.queue, requests)
 
     def take_back(self, pod: WaitingPod) -> None:
         """Its release does not begin after all."""
-        left = dict(self.entries(pod.queue, Reason.RELEASING).get(pod.uid, ()))
+        left = dict(self.entries(pod.queue, AmountReason.RELEASING).get(pod.uid, ()))
         add_amounts(left, negative(_counted(pod.requests)))
         self.usage.unplaced -= pod.size
-        self.set_one(pod.queue, Reason.RELEASING, pod.uid, left.items())
+        self.set_one(pod.queue, AmountReason.RELEASING, pod.uid, left.items())
 
     def set_unplaced(self, pods: int, *, resources: Iterable[str]) -> None:
         """So many pods were released and have no node. Once there is none, one more may go, whatever of these
@@ -169,7 +172,7 @@ class Ledger:
                 self._change()
             self._falls.update(dict.fromkeys((queue, name) for queue in queues for name in before))
 
-    def _count(self, queue: str, reason: Reason, changed: Collection[tuple[str, Amount]]) -> None:
+    def _count(self, queue: str, reason: AmountReason, changed: Collection[tuple[str, Amount]]) -> None:
         self.version += 1
         if self._assumed:
             self._end_assumptions()
@@ -225,7 +228,7 @@ class Ledger:
     # For a while
 
     @contextmanager
-    def without(self, reason: Reason) -> Iterator[None]:
+    def without(self, reason: AmountReason) -> Iterator[None]:
         """Nothing with this reason counts in this block, nor what is set in it; afterwards it does."""
         self._leave_out(reason, is_left_out=True)
         try:
@@ -233,7 +236,7 @@ class Ledger:
         finally:
             self._leave_out(reason, is_left_out=False)
 
-    def _leave_out(self, reason: Reason, *, is_left_out: bool) -> None:
+    def _leave_out(self, reason: AmountReason, *, is_left_out: bool) -> None:
         self._change()
         for queue, entries in self._entries[reason].items():
             amounts = _sum(entries.values()).items()
@@ -248,26 +251,28 @@ class Ledger:
 
     # Readers
 
-    def entries(self, queue: str, reason: Reason) -> Mapping[Owner, Requests]:
+    def entries(self, queue: str, reason: AmountReason) -> Mapping[Owner, Requests]:
         """Those of the queue itself, by their owners."""
         return self._entries[reason].get(queue, _NO_ENTRIES)
 
-    def queues(self, *reasons: Reason) -> set[str]:
+    def queues(self, *reasons: AmountReason) -> set[str]:
         """The queues with an entry of one of these reasons; of any, if none is given."""
-        return {queue for reason in reasons or Reason for queue in self._entries[reason]}
+        return {queue for reason in reasons or AmountReason for queue in self._entries[reason]}
 
-    def amounts(self, queue: str) -> dict[Reason, dict[str, Amount]]:
+    def amounts(self, queue: str) -> dict[AmountReason, dict[str, Amount]]:
         """What counts of the queue itself, by reason."""
-        found = ((reason, self.entries(queue, reason)) for reason in Reason)
+        found = ((reason, self.entries(queue, reason)) for reason in AmountReason)
         return {reason: _sum(entries.values()) for reason, entries in found if entries}
 
-    def entries_below(self, queue: str, reason: Reason, *, tree: Tree) -> Iterator[Mapping[Owner, Requests]]:
+    def entries_below(
+        self, queue: str, reason: AmountReason, *, tree: Tree
+    ) -> Iterator[Mapping[Owner, Requests]]:
         """Those of the queue and of all queues below it in this tree."""
         for name, entries in self._entries[reason].items():
             if queue in tree.counting_chain(name):
                 yield entries
 
-    def amounts_below(self, queue: str, reason: Reason, *, tree: Tree) -> dict[str, Amount]:
+    def amounts_below(self, queue: str, reason: AmountReason, *, tree: Tree) -> dict[str, Amount]:
         """What counts with this reason of the queue and of all queues below it in this tree."""
         total: dict[str, Amount] = {}
         for entries in self.entries_below(queue, reason, tree=tree):

@@ -32,24 +32,24 @@ reason to protect its pods, nor to take them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from queues.apimachinery.quantities import Amount
+from queues.apimachinery.quantities import ResourceAmounts
 from queues.text import quoted
 
-Amounts = Mapping[str, Amount]
 
-
-class Standing(NamedTuple):
+class LendingState(NamedTuple):
     """A queue, what it uses with those below it, and what it deserves: no less than its guarantee."""
 
     name: str
-    used: Amounts
-    deserved: Amounts
+    used: ResourceAmounts
+    deserved: ResourceAmounts
 
 
-def asking_denial(side: Iterable[Standing], *, requests: Amounts, short: Collection[str]) -> str | None:
+def asking_denial(
+    side: Iterable[LendingState], *, requests: ResourceAmounts, short: Collection[str]
+) -> str | None:
     """Why a queue may ask nothing back. `side`: the queue, and those above it below the common one."""
     denial: str | None = "its queue lists nothing that it deserves of what lacks room"
     for name, used, deserved in side:
@@ -61,7 +61,7 @@ def asking_denial(side: Iterable[Standing], *, requests: Amounts, short: Collect
     return denial
 
 
-def protected(side: Iterable[Standing]) -> tuple[Standing, ...]:
+def protected(side: Iterable[LendingState]) -> tuple[LendingState, ...]:
     """The lenders with what each deserves that counts outside of the queues above it. `side`: the victim's
     queue, and those above it below the common one.
     """
@@ -75,7 +75,12 @@ def protected(side: Iterable[Standing]) -> tuple[Standing, ...]:
 
 
 def exchange_denial(
-    asks: Standing, lends: Standing, *, requests: Amounts, victim: Amounts, short: Collection[str]
+    asks: LendingState,
+    lends: LendingState,
+    *,
+    requests: ResourceAmounts,
+    victim: ResourceAmounts,
+    short: Collection[str],
 ) -> str | None:
     """Why the queue that asks does not go before the one that lends. `requests`: of the pod that asks."""
     for resource in short:
@@ -94,7 +99,12 @@ def exchange_denial(
 
 
 def lending_denial(
-    lends: Standing, *, reclaimable: bool, guarantee: Amounts, victim: Amounts, short: Collection[str]
+    lends: LendingState,
+    *,
+    reclaimable: bool,
+    guarantee: ResourceAmounts,
+    victim: ResourceAmounts,
+    short: Collection[str],
 ) -> str | None:
     """Why the queue does not lend a pod with these requests."""
     if not reclaimable:

@@ -15,8 +15,9 @@ from datetime import datetime
 
 import msgspec
 
+from queues.apimachinery.pod_requests import Requests
 from queues.quota.lack import Lack
-from queues.quota.usage import Requests, asks_for_turn
+from queues.quota.usage import asks_for_turn
 
 #: A heap has so many dropped entries at least before it is built again.
 MIN_DROPPED = 64
@@ -54,7 +55,7 @@ class WaitingPod(msgspec.Struct, frozen=True, gc=False):
         return -self.priority, self.since, self.uid
 
 
-class Reason:
+class SharedLack:
     """What was last told to pods that are blocked together, without resource and amount, and to which of them
     it was not told yet.
     """
@@ -95,7 +96,7 @@ class PodClass:
         self.entry: Rank | None = None
         self.lack: Lack | None = None
         self.counted = 0
-        self._own_reason = Reason()
+        self._own_reason = SharedLack()
         #: In a fifo queue that of the line, but for a class that holds up no other.
         self.reason = line.reason if line.is_fifo else self._own_reason
 
@@ -142,7 +143,7 @@ class PodClass:
 
     def forget_reason(self) -> None:
         """Its queue has another strategy: its pods are told again."""
-        self._own_reason = Reason()
+        self._own_reason = SharedLack()
         self.reason = self.line.reason if self.line.is_fifo else self._own_reason
         self.reason.untold.update(self.pods)
 
@@ -171,7 +172,7 @@ class Line:
         self.is_fifo = is_fifo
         self.classes: dict[Requests, PodClass] = {}
         self.closed_by: PodClass | None = None
-        self.reason = Reason()
+        self.reason = SharedLack()
         #: The first pod of each open class, by rank; an outdated rank is put right once it comes up. The
         #: number makes entries comparable.
         self._open: list[tuple[Rank, int, PodClass]] = []
@@ -215,7 +216,7 @@ class Line:
         """Open all classes, with this strategy from now on."""
         if is_fifo != self.is_fifo:
             self.is_fifo = is_fifo
-            self.reason = Reason()
+            self.reason = SharedLack()
             for pods in self.classes.values():
                 pods.forget_reason()
         self.closed_by = None

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.queue import DequeueStrategy
-from queues.quota.giving_back import Asked, Borrowed, GivingBack
+from queues.quota.giving_back import AllowedTaking, Borrowed, GivingBack
 from queues.quota.kept_victims import KeptVictims, kept_victims
 from queues.quota.ledger import Ledger
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.started_gangs import StartedGang
-from queues.quota.usage import Requests
 from queues.tree import Tree
 
 #: Pods of one queue that ask in one look.
@@ -61,7 +61,7 @@ class ReclaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     deserved: Callable[[str], Mapping[str, Amount]] | None = None
 
 
-def who_would_go(queue: str, *, tree: Tree, asked: Asked, facts: ReclaimFacts) -> ReclaimPreview:
+def who_would_go(queue: str, *, tree: Tree, asked: AllowedTaking, facts: ReclaimFacts) -> ReclaimPreview:
     """Who would go now for the pods of the queue, and which rule keeps the others."""
     by_queue: dict[str, list[Borrowed]] = {}
     for pod in facts.pods:

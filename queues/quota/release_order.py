@@ -48,7 +48,7 @@ from queues.queue import ROOT
 from queues.quota.lack import Lack, LackKind
 from queues.quota.ledger import Ledger
 from queues.quota.pod_classes import Line, PodClass, Rank, WaitingPod
-from queues.quota.shares import Key, Shares
+from queues.quota.shares import RankKey, Shares
 from queues.quota.usage import Usage, no_turn
 from queues.quota.waiting_index import CLASSES_PER_PASS, WaitingIndex
 from queues.tree import Tree
@@ -64,7 +64,7 @@ class _Node:
         #: Of its pods, the classes that were looked at in vain.
         self.failures = 0
         #: The children that have such pods, by key; one with an outdated key is put where it belongs.
-        self.children: list[tuple[Key, _Node]] = []
+        self.children: list[tuple[RankKey, _Node]] = []
 
         #: The class of its own whose pod is next.
         self.first: PodClass | None = None

@@ -17,32 +17,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from queues.quota.ledger import Ledger, Reason
+from queues.apimachinery.pod_requests import Requests
+from queues.quota.ledger import AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Requests
 from queues.quota.waiting_index import WaitingIndex
 
 #: Pods of one queue with equal requests.
-Key = tuple[str, Requests]
+ReservationKey = tuple[str, Requests]
 
 
 class Reservations:
-    """For one thread. What is set aside is in the ledger (`Reason.SET_ASIDE`); here is for how many pods."""
+    """For one thread. The ledger has what is set aside (`AmountReason.SET_ASIDE`); here is for how many."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         #: For how many pods, in the order in which they go.
-        self._numbers: dict[Key, int] = {}
+        self._numbers: dict[ReservationKey, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._numbers)
 
     @property
-    def numbers(self) -> Mapping[Key, int]:
+    def numbers(self) -> Mapping[ReservationKey, int]:
         """For how many pods of each class."""
         return self._numbers
 
-    def replace(self, numbers: Mapping[Key, int]) -> None:
+    def replace(self, numbers: Mapping[ReservationKey, int]) -> None:
         """Set room aside for so many, and for no others."""
         before = self._numbers
         self._numbers = {key: number for key, number in numbers.items() if number > 0}
@@ -55,7 +55,7 @@ class Reservations:
         """
         released: list[WaitingPod] = []
         usage = self._ledger.usage
-        with self._ledger.together(), self._ledger.without(Reason.SET_ASIDE):
+        with self._ledger.together(), self._ledger.without(AmountReason.SET_ASIDE):
             for queue, requests in tuple(self._numbers):
                 while most > 0 and self._numbers.get((queue, requests)) and goes_on():
                     pod = index.first_of(queue, requests)
@@ -77,4 +77,4 @@ class Reservations:
     def _count(self, queue: str, requests: Requests) -> None:
         number = self._numbers.get((queue, requests), 0)
         amounts = [(resource, number * amount) for resource, amount in requests]
-        self._ledger.set_one(queue, Reason.SET_ASIDE, requests, amounts)
+        self._ledger.set_one(queue, AmountReason.SET_ASIDE, requests, amounts)

@@ -18,7 +18,7 @@ from queues.quota.usage import Usage
 from queues.tree import Tree
 
 #: Where a queue stands among its siblings; the smallest is next.
-Key = tuple[int, bool, float, str]
+RankKey = tuple[int, bool, float, str]
 #: By queue, what its own pods that wait request, by resource.
 Waiting = Mapping[str, Mapping[str, Amount]]
 
@@ -44,7 +44,7 @@ class Shares:
         by_weight = self._by_weight.get(name)
         return self._usage.deserved.of(name) if by_weight is None else by_weight
 
-    def key(self, name: str) -> Key:
+    def key(self, name: str) -> RankKey:
         known = self._standings.get(name)
         if known is None:
             queue = self._tree.queues[name]

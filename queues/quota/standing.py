@@ -18,7 +18,7 @@ _NOTHING: Mapping[str, Amount] = {}
 _NONE_BESIDE: Mapping[str, Mapping[str, Amount]] = {}
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
     """Of one resource: what the queue and those below it use, and what its spec says of it.
 
     `deserved`: what it deserves in the end (`queues.quota.deserved`). `lent`: what of that it does not use,
@@ -80,7 +80,7 @@ def standings(
     force_deleted: Mapping[str, Amount] = _NOTHING,
     kept_for_gangs: Mapping[str, Amount] = _NOTHING,
     beside: Mapping[str, Mapping[str, Amount]] = _NONE_BESIDE,
-) -> tuple[Standing, ...]:
+) -> tuple[ResourceUse, ...]:
     """`chain`: the queue, and those above it. `used`: what is known of it, by resource; `force_deleted`,
     `kept_for_gangs`: parts of that. `beside`: by field of the status, what counts beside it. `deserved`: what
     it deserves in the end.
@@ -94,7 +94,7 @@ def standings(
     if PODS not in set(_named(chain)):
         names.discard(PODS)
     return tuple(
-        Standing(
+        ResourceUse(
             resource=name,
             used=used.get(name),
             limit=limits.get(name),

@@ -21,17 +21,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import MIN_DROPPED, PodClass
-from queues.quota.usage import Requests, Usage
+from queues.quota.usage import Usage
 
 #: A queue, one of its resources, and the kind of lack, if a number of that kind says whether there is room
 #: (`Usage.amount_of`).
-Key = tuple[str, str, LackKind | None]
+SubscriptionKey = tuple[str, str, LackKind | None]
 #: Where it stands: of such a number the most that it may be, negative; else the round in which the class was
 #: looked at. What it needs. Its requests.
-Entry = tuple[Amount, Amount, Requests]
+Subscription = tuple[Amount, Amount, Requests]
 
 
 class _OfQueue:
@@ -40,10 +41,10 @@ class _OfQueue:
     __slots__ = ("_heap", "classes")
 
     def __init__(self) -> None:
-        self.classes: dict[Requests, tuple[Entry, PodClass]] = {}
-        self._heap: list[Entry] = []
+        self.classes: dict[Requests, tuple[Subscription, PodClass]] = {}
+        self._heap: list[Subscription] = []
 
-    def add(self, entry: Entry, pods: PodClass) -> None:
+    def add(self, entry: Subscription, pods: PodClass) -> None:
         self.classes[pods.requests] = entry, pods
         heapq.heappush(self._heap, entry)
         if len(self._heap) > 2 * len(self.classes) + MIN_DROPPED:
@@ -51,7 +52,7 @@ class _OfQueue:
             heapq.heapify(self._heap)
 
     @property
-    def first(self) -> Entry | None:
+    def first(self) -> Subscription | None:
         while self._heap:
             entry = self._heap[0]
             known = self.classes.get(entry[2])
@@ -78,16 +79,16 @@ class _OfKey:
         #: How often there may have been room. Who was looked at in this round waits for the next one.
         self.round = 0
         #: The first entry of each queue; an outdated one is put right once it comes up.
-        self._firsts: list[tuple[Entry, str]] = []
+        self._firsts: list[tuple[Subscription, str]] = []
 
-    def add(self, entry: Entry, pods: PodClass) -> None:
+    def add(self, entry: Subscription, pods: PodClass) -> None:
         queue = pods.line.queue
         of_queue = self.queues.setdefault(queue, _OfQueue())
         of_queue.add(entry, pods)
         if of_queue.first == entry:
             self._push(entry, queue)
 
-    def _push(self, entry: Entry, queue: str) -> None:
+    def _push(self, entry: Subscription, queue: str) -> None:
         heapq.heappush(self._firsts, (entry, queue))
         if len(self._firsts) > 2 * len(self.queues) + MIN_DROPPED:
             firsts = ((each.first, name) for name, each in self.queues.items())
@@ -95,7 +96,7 @@ class _OfKey:
             heapq.heapify(self._firsts)
 
     @property
-    def first(self) -> tuple[Entry, str] | None:
+    def first(self) -> tuple[Subscription, str] | None:
         while self._firsts:
             entry, queue = self._firsts[0]
             of_queue = self.queues.get(queue)
@@ -126,12 +127,12 @@ class Subscriptions:
     """Owner: the index."""
 
     def __init__(self) -> None:
-        self._by_key: dict[Key, _OfKey] = {}
-        self._key_of: dict[PodClass, Key] = {}
+        self._by_key: dict[SubscriptionKey, _OfKey] = {}
+        self._key_of: dict[PodClass, SubscriptionKey] = {}
         #: The resources of each queue in which no number says whether there is room.
         self._inexact: dict[str, set[str]] = {}
         #: Where there may be room for some class.
-        self._fallen: set[Key] = set()
+        self._fallen: set[SubscriptionKey] = set()
 
     @property
     def is_due(self) -> bool:
@@ -203,7 +204,7 @@ class Subscriptions:
             taken += found
         return taken
 
-    def _forget_empty(self, key: Key, queue: str) -> None:
+    def _forget_empty(self, key: SubscriptionKey, queue: str) -> None:
         of_key = self._by_key.get(key)
         if of_key is None or queue not in of_key.queues or of_key.queues[queue].classes:
             return

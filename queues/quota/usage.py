@@ -31,6 +31,7 @@ from functools import lru_cache
 
 import msgspec
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.queue import ROOT
 from queues.quota.deserved import Deserved
@@ -59,9 +60,6 @@ PODS = "pods"
 #: that if some of its pods had nodes: those of the whole cluster that had some are tried one at a time, too.
 TURN, NODES_TURN = "gang//turn", "gang//nodes"
 TURNS = frozenset({TURN, NODES_TURN})
-
-#: Amounts by resource, sorted: equal ones are one class (`release_order`).
-Requests = tuple[tuple[str, Amount], ...]
 
 
 @lru_cache(maxsize=4096)

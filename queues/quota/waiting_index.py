@@ -32,13 +32,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 
 import msgspec
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.queue import DequeueStrategy
 from queues.quota.claims import Claims
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import Line, PodClass, WaitingPod
 from queues.quota.subscriptions import Subscriptions
-from queues.quota.usage import Requests, Usage, is_turn
+from queues.quota.usage import Usage, is_turn
 from queues.tree import Tree
 
 #: Classes of a queue that are looked at in one pass though they have no room, at most. A tenant may submit

@@ -31,7 +31,7 @@ SETTINGS_LIMIT = HISTORY_LIMIT // 2
 _RECORDED = tuple((row.name, row.history) for row in FIELDS if row.history)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class HistoryLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Who changed which field, from what to what, why and when (RFC 3339).
 
     `until`: of a stop that begins, when it ends by itself; so it takes one line.
@@ -46,7 +46,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     until: str = ""
 
 
-def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
+def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[HistoryLine]:
     """One line for each recorded field that differs; none for a `resumeAt` that comes or goes with a stop.
 
     `reason`: of the stop; lines of `SETTINGS` have none.
@@ -58,7 +58,7 @@ def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: da
     time = rfc3339(at)
     until = rfc3339(after.resume_time) if after.resume_time is not None else ""
     lines = [
-        Change(
+        HistoryLine(
             by=by,
             field=field,
             from_=text(before),
@@ -76,11 +76,11 @@ def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: da
     return [line for line in lines if not (is_said and line.field == "resumeAt")]
 
 
-_history = msgspec.json.Decoder(list[Change])
+_history = msgspec.json.Decoder(list[HistoryLine])
 _encoder = msgspec.json.Encoder()
 
 
-def history_text(lines: Sequence[Change]) -> str | None:
+def history_text(lines: Sequence[HistoryLine]) -> str | None:
     """As it is stored: the last `HISTORY_LIMIT` lines; None for none.
 
     Of lines of `SETTINGS` the last `SETTINGS_LIMIT`, where there are more lines than that.
@@ -97,7 +97,7 @@ def history_text(lines: Sequence[Change]) -> str | None:
     return _encoder.encode(kept[-HISTORY_LIMIT:]).decode()
 
 
-def parse_history(text: str) -> list[Change]:
+def parse_history(text: str) -> list[HistoryLine]:
     """The stored lines, the oldest first; none where the text is not what admission writes."""
     try:
         return _history.decode(text) if text else []
@@ -105,13 +105,13 @@ def parse_history(text: str) -> list[Change]:
         return []
 
 
-def new_changes(before: Sequence[Change], after: Sequence[Change]) -> list[Change]:
+def new_changes(before: Sequence[HistoryLine], after: Sequence[HistoryLine]) -> list[HistoryLine]:
     """The lines of the later history that the earlier one does not have."""
     known = set(before)
     return [line for line in after if line not in known]
 
 
-def describe_change(line: Change) -> str:
+def describe_change(line: HistoryLine) -> str:
     """One line in words: who changed what, and why."""
     why = f" ({line.reason})" if line.reason else ""
     until = f" until {line.until}" if line.until else ""

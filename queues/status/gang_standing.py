@@ -24,7 +24,7 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.quota.gang_turns import CLUSTER
 from queues.quota.gangs import Gang, NotAsked, NotAskedKind
 from queues.quota.lack import Lack, LackKind
-from queues.status.podgroup_conditions import Lacking, Standing
+from queues.status.podgroup_conditions import GangQuotaState, Lacking
 from queues.text import quoted
 
 _IN_CLUSTER = "the cluster, of those with pods on nodes"
@@ -38,7 +38,7 @@ def standing_of(
     lack: Lack | None,
     is_reserved: bool,
     until: datetime | None,
-) -> Standing:
+) -> GangQuotaState:
     """`not_asked`: why nothing is asked for. `asks`: its minimum, or what is to be kept for it, waits in the
     index; `lack`: why it has none. `until`: it is to be on nodes by then.
     """
@@ -46,31 +46,31 @@ def standing_of(
     if lacking is not None:
         return msgspec.structs.replace(lacking, has_room=not gang.asks_before)
     if until is not None and not is_reserved:
-        return Standing(until=until)
+        return GangQuotaState(until=until)
     if not_asked is not None and not_asked.kind is NotAskedKind.TOO_FEW and not_asked.have:
-        return Standing(lacking=Lacking.PODS_OF_TASK if not_asked.task else Lacking.PODS)
-    return Standing()
+        return GangQuotaState(lacking=Lacking.PODS_OF_TASK if not_asked.task else Lacking.PODS)
+    return GangQuotaState()
 
 
-def _refused(not_asked: NotAsked | None) -> Standing | None:
+def _refused(not_asked: NotAsked | None) -> GangQuotaState | None:
     """Where nothing is asked for, and not only since pods are missing."""
     if not_asked is None:
         return None
     if not_asked.kind.never:
-        return Standing(lacking=Lacking.NEVER, detail=str(not_asked))
+        return GangQuotaState(lacking=Lacking.NEVER, detail=str(not_asked))
     if not_asked.kind is NotAskedKind.GIVES_BACK:
-        return Standing(lacking=Lacking.GIVES_BACK)
+        return GangQuotaState(lacking=Lacking.GIVES_BACK)
     if not_asked.kind is NotAskedKind.PAUSED:
         pause = f" at {rfc3339(not_asked.until)}" if not_asked.until is not None else ""
-        return Standing(lacking=Lacking.NODES, detail=pause)
+        return GangQuotaState(lacking=Lacking.NODES, detail=pause)
     return None
 
 
-def _waiting(lack: Lack | None) -> Standing:
+def _waiting(lack: Lack | None) -> GangQuotaState:
     """Where something is asked for, and waits."""
     if lack is None:
-        return Standing()
+        return GangQuotaState()
     if lack.kind is LackKind.TURN:
         scope = f"queue {quoted(lack.queue)} and those below it" if lack.queue != CLUSTER else _IN_CLUSTER
-        return Standing(lacking=Lacking.TURN, detail=f"in {scope}")
-    return Standing(lacking=Lacking.ROOM)
+        return GangQuotaState(lacking=Lacking.TURN, detail=f"in {scope}")
+    return GangQuotaState(lacking=Lacking.ROOM)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from queues.text import printable
 from queues.tree import ChainBreak, Tree
 
@@ -32,7 +32,7 @@ def find_cycles(tree: Tree, among: Iterable[str]) -> tuple[Cycle, ...]:
     return tuple(sorted(turned))
 
 
-def cycle_text(cycle: Cycle, histories: Mapping[str, Iterable[Change]]) -> str:
+def cycle_text(cycle: Cycle, histories: Mapping[str, Iterable[HistoryLine]]) -> str:
     """What an event on each queue of the cycle says; `histories`: `status.changes` by queue."""
     edits = sorted(
         (edit.at, name, edit) for name in cycle if (edit := _set_last(histories.get(name, ()))) is not None
@@ -49,7 +49,7 @@ def cycle_text(cycle: Cycle, histories: Mapping[str, Iterable[Change]]) -> str:
     )
 
 
-def _set_last(history: Iterable[Change]) -> Change | None:
+def _set_last(history: Iterable[HistoryLine]) -> HistoryLine | None:
     """The latest change of the parent; None if it was set at creation, or the line is gone."""
     return next((change for change in reversed(list(history)) if change.field == "parent"), None)
 

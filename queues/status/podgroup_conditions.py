@@ -54,7 +54,7 @@ class Lacking(Enum):
     NEVER = "NotEnoughResources", "it can never start: "
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class GangQuotaState(msgspec.Struct, frozen=True, kw_only=True):
     """How a PodGroup stands with the quotas. `has_room`: what it asks for has room, or it asks for nothing.
     `lacking`: what keeps its minimum from being released; `detail`: the end of its text. `until`: its minimum
     was released, and is to be on nodes by then.
@@ -67,11 +67,11 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Of a PodGroup whose pods go by themselves, or whose queue has no quota.
-FREE = Standing()
+FREE = GangQuotaState()
 
 
 def scheduled_condition(
-    phase: Phase, standing: Standing, *, stop: tuple[str, str] | None
+    phase: Phase, standing: GangQuotaState, *, stop: tuple[str, str] | None
 ) -> DerivedCondition:
     """`stop`: reason and text of what stops its queue."""
     if phase in {Phase.RUNNING, Phase.COMPLETED}:
@@ -91,7 +91,7 @@ def released_until(message: str) -> datetime | None:
     return None if until == EARLIEST else until
 
 
-def unschedulable_condition(phase: Phase, standing: Standing) -> DerivedCondition | None:
+def unschedulable_condition(phase: Phase, standing: GangQuotaState) -> DerivedCondition | None:
     """None: nothing is to be said."""
     if standing.lacking is None or phase in {Phase.RUNNING, Phase.COMPLETED}:
         return None

@@ -20,7 +20,7 @@ from queues.why.explanation import (
     ObservedObject,
     ObservedQueues,
     ReportedStatus,
-    Stop,
+    StopCause,
 )
 from queues.why.new_work import new_work
 from queues.why.stop_causes import explain_cause, explain_refusal, explain_stops
@@ -34,8 +34,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     queues: ObservedQueues | None
     verdict: Verdict | None
     start: StartDecision
-    stops: tuple[Stop, ...]
-    refusal: Stop | None
+    stops: tuple[StopCause, ...]
+    refusal: StopCause | None
 
     @property
     def queue(self) -> str:
@@ -165,7 +165,9 @@ def _start(
     return start_decision(decision)
 
 
-def _stops(start: StartDecision, verdict: Verdict | None, queues: ObservedQueues | None) -> Iterator[Stop]:
+def _stops(
+    start: StartDecision, verdict: Verdict | None, queues: ObservedQueues | None
+) -> Iterator[StopCause]:
     """What stops the object, then what would stop it after that."""
     if isinstance(start.cause, Cause) and start.reason is not StartReason.QUEUE:
         yield explain_cause(start.cause, queues=queues)

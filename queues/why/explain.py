@@ -44,10 +44,10 @@ from queues.why.explanation import (
     POD,
     ExplainedMembership,
     Explanation,
+    Fate,
     ObjectRef,
     ObservedObject,
     ObservedQueues,
-    Outcome,
     QueueQuota,
     QueueRecord,
     Room,
@@ -75,7 +75,7 @@ def explain(
     """The answer. `queues` is None where they may not be read."""
     case = case_of(subject, membership, queues)
     outcome = _outcome(case)
-    record = _stopped_record(case) if outcome is Outcome.STOPPED else None
+    record = _stopped_record(case) if outcome is Fate.STOPPED else None
     is_acknowledged = record.acknowledgement is Acknowledgement.ACKNOWLEDGED if record is not None else None
     return Explanation(
         object=subject.ref,
@@ -91,18 +91,18 @@ def explain(
         refusal=case.refusal,
         closing=_closing(case),
         notes=tuple(notes(case, outcome)),
-        room=subject.room if outcome in {Outcome.WAITS_FOR_OTHER, Outcome.FREE} else None,
-        gang=subject.gang if outcome is not Outcome.FINISHED else None,
+        room=subject.room if outcome in {Fate.WAITS_FOR_OTHER, Fate.FREE} else None,
+        gang=subject.gang if outcome is not Fate.FINISHED else None,
         quota=_quota(case),
         contact=_contact(case, outcome),
     )
 
 
-def _contact(case: Case, outcome: Outcome) -> str:
+def _contact(case: Case, outcome: Fate) -> str:
     """Whom to ask: about the first queue that stops it or takes nothing new, else about the one that lacks
     room, else about its own. "" where neither that queue nor one above it has a contact.
     """
-    if outcome in {Outcome.FINISHED, Outcome.NOT_MEMBER} or case.queues is None or case.verdict is None:
+    if outcome in {Fate.FINISHED, Fate.NOT_MEMBER} or case.queues is None or case.verdict is None:
         return ""
     if case.reported_stop or case.reported_refusal:  # they name whom to ask
         return ""
@@ -148,30 +148,30 @@ def _stopped_record(case: Case) -> QueueRecord | None:
     return record if record is not None and record.acknowledgement is not None else None
 
 
-def _outcome(case: Case) -> Outcome:
+def _outcome(case: Case) -> Fate:
     unread, is_pod = case.is_unread and not case.schedules, case.subject.ref.kind == POD
     is_told = case.said or case.reported_stop or case.is_stopped_by_quote
     refusal = case.refusal or case.reported_refusal
     for outcome, holds in (
-        (Outcome.FINISHED, case.subject.finished),
-        (Outcome.NOT_MEMBER, case.membership is None),
-        (Outcome.RUNS, case.subject.node),
-        (Outcome.STOPPED, case.stops or is_told),
-        (Outcome.UNREAD, unread and not case.waits_for_room and case.subject.room is None),
-        (Outcome.WAITS_FOR_OTHER, is_pod),
-        (Outcome.TAKES_NOTHING_NEW, refusal and (case.is_queue or case.new_work)),
+        (Fate.FINISHED, case.subject.finished),
+        (Fate.NOT_MEMBER, case.membership is None),
+        (Fate.RUNS, case.subject.node),
+        (Fate.STOPPED, case.stops or is_told),
+        (Fate.UNREAD, unread and not case.waits_for_room and case.subject.room is None),
+        (Fate.WAITS_FOR_OTHER, is_pod),
+        (Fate.TAKES_NOTHING_NEW, refusal and (case.is_queue or case.new_work)),
     ):
         if holds:
             return outcome
-    return Outcome.FREE
+    return Fate.FREE
 
 
-def _summary(case: Case, outcome: Outcome) -> str:
+def _summary(case: Case, outcome: Fate) -> str:
     thing, phase = str(case.subject.ref), case.subject.phase
-    if case.is_queue and outcome in {Outcome.STOPPED, Outcome.TAKES_NOTHING_NEW, Outcome.FREE}:
+    if case.is_queue and outcome in {Fate.STOPPED, Fate.TAKES_NOTHING_NEW, Fate.FREE}:
         return _of_a_queue(case)
     outage = outage_text((case.subject.message, case.subject.failure))
-    if outage and outcome in {Outcome.UNREAD, Outcome.WAITS_FOR_OTHER, Outcome.FREE}:
+    if outage and outcome in {Fate.UNREAD, Fate.WAITS_FOR_OTHER, Fate.FREE}:
         return f"{thing} waits: {outage}"
     waits = f"waits, but not for its queue: {_schedules(case)}"
     if case.waits_for_room:
@@ -187,14 +187,14 @@ def _summary(case: Case, outcome: Outcome) -> str:
         free = f"is not stopped, and {_pods_wait(case.subject.room, case.queue)}"
     is_waiting = case.subject.room is not None or case.subject.gang is not None
     words = {
-        Outcome.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
-        Outcome.NOT_MEMBER: "is of no queue: none holds it back",
-        Outcome.RUNS: f"is on node {printable(case.subject.node)}",
-        Outcome.STOPPED: f"waits: {_stop_of(case)}",
-        Outcome.UNREAD: _unread(case),
-        Outcome.WAITS_FOR_OTHER: waits,
-        Outcome.TAKES_NOTHING_NEW: _takes_nothing_new(case),
-        Outcome.FREE: free + (" and takes new work" if case.takes_new_work and not is_waiting else ""),
+        Fate.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
+        Fate.NOT_MEMBER: "is of no queue: none holds it back",
+        Fate.RUNS: f"is on node {printable(case.subject.node)}",
+        Fate.STOPPED: f"waits: {_stop_of(case)}",
+        Fate.UNREAD: _unread(case),
+        Fate.WAITS_FOR_OTHER: waits,
+        Fate.TAKES_NOTHING_NEW: _takes_nothing_new(case),
+        Fate.FREE: free + (" and takes new work" if case.takes_new_work and not is_waiting else ""),
     }
     return f"{thing} {words[outcome]}"
 

@@ -16,7 +16,7 @@ from queues.causes import CauseKind
 from queues.membership import Source
 from queues.quota.report import QuotaClaim
 from queues.states import Desired, ParkedPods, State, StopPolicy
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from queues.status.closing import ClosingStatus
 from queues.status.stop_status import Acknowledgement
 from queues.text import (
@@ -32,7 +32,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 QUEUE, POD, NAMESPACE = "Queue", "Pod", "Namespace"
 
 
-class Outcome(StrEnum):
+class Fate(StrEnum):
     """What holds an object back, or that nothing does: `fate` of `-o json`."""
 
     NOT_MEMBER = "NotMember"
@@ -281,7 +281,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `reported`: what its status says of the whole chain, for who may not read all of that.
     """
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[HistoryLine, ...] = ()
     created: str = ""
     closing: ClosingStatus | None = None
     observed: bool = True
@@ -323,7 +323,7 @@ class ChainMember(_JsonStruct, frozen=True):
     unread: bool = False
 
 
-class Stop(_JsonStruct, frozen=True):
+class StopCause(_JsonStruct, frozen=True):
     """One queue that stops the object. `window`: the change window of it that does; "" where its spec does.
     `change`: the edit that did it; None where the history has none.
 
@@ -338,7 +338,7 @@ class Stop(_JsonStruct, frozen=True):
     policy: StopPolicy = StopPolicy.NONE
     window: str = ""
     reason: str = ""
-    change: Change | None = None
+    change: HistoryLine | None = None
     created: str = ""
     lost: bool = False
     resume_at: datetime | None = None
@@ -368,16 +368,16 @@ class Explanation(_JsonStruct, frozen=True):
     """
 
     object: ObjectRef
-    outcome: Outcome = msgspec.field(name="fate")
+    outcome: Fate = msgspec.field(name="fate")
     summary: str
     owners: tuple[ObjectRef, ...] = ()
     group: ObjectRef | None = None
     membership: ExplainedMembership | None = msgspec.field(default=None, name="belonging")
     chain: tuple[ChainMember, ...] = ()
-    stops: tuple[Stop, ...] = ()
+    stops: tuple[StopCause, ...] = ()
     acknowledged: bool | None = None
     acknowledged_since: str = ""
-    refusal: Stop | None = None
+    refusal: StopCause | None = None
     closing: str = ""
     notes: tuple[str, ...] = ()
     room: Room | None = None

@@ -15,13 +15,13 @@ from typing import NamedTuple
 from queues.apimachinery.timestamps import rfc3339
 from queues.quota.gangs import (
     USING,
-    Asked,
     Gang,
     GangPod,
     NeverLack,
     NotAsked,
     NotAskedKind,
     PodState,
+    RequestedPods,
     ask,
     is_placed,
     is_started,
@@ -104,7 +104,7 @@ def in_line(
     own = own_pods(gang, pods)
     uses = any(pod.state in USING for pod in own)
     asked = ask(gang, pods, keeps_once_started=uses, started=is_started(own), never=never)
-    if isinstance(asked, Asked):
+    if isinstance(asked, RequestedPods):
         return GangLine(asked.others if asked.minimum is None else (asked.minimum,))
     may_ask = may_reserve and not asked.kind.never
     reservation = _reservation(gang, pods, phase=phase) if may_ask else None

@@ -15,7 +15,7 @@ from queues.text import printable, quoted
 from queues.tree import Chain
 from queues.verdict import Verdict
 from queues.why.case import Case, is_outdated
-from queues.why.explanation import DEFAULT_SCHEDULER, POD, QUEUE, ObservedObject, Outcome, QueueRecord
+from queues.why.explanation import DEFAULT_SCHEDULER, POD, QUEUE, Fate, ObservedObject, QueueRecord
 from queues.why.queue_moves import move_notes
 
 #: Characters of other components' messages that are shown.
@@ -31,43 +31,41 @@ _ENTRIES = {
     f"Insufficient {well_known.SCORED}": "prioritizeVerb",
 }
 #: What its queue, which may not be read, is the reason of.
-_OF_ITS_QUEUE = frozenset({Outcome.STOPPED, Outcome.WAITS_FOR_OTHER})
+_OF_ITS_QUEUE = frozenset({Fate.STOPPED, Fate.WAITS_FOR_OTHER})
 
 
-def notes(case: Case, outcome: Outcome) -> Iterator[str]:
+def notes(case: Case, outcome: Fate) -> Iterator[str]:
     """What else is worth knowing, the most important first."""
     if case.subject.deleting:
         yield "it is being deleted"
-    is_first_line = case.subject.idle_reason == case.said and outcome is Outcome.STOPPED
-    if case.subject.idle_reason and outcome is not Outcome.FINISHED and not is_first_line:
+    is_first_line = case.subject.idle_reason == case.said and outcome is Fate.STOPPED
+    if case.subject.idle_reason and outcome is not Fate.FINISHED and not is_first_line:
         yield case.subject.idle_reason
-    if case.subject.unmanaged and outcome is not Outcome.FINISHED:
+    if case.subject.unmanaged and outcome is not Fate.FINISHED:
         yield case.subject.unmanaged
-    if outcome is not Outcome.FINISHED:
+    if outcome is not Fate.FINISHED:
         yield from case.subject.keys
-    if case.subject.untaken and outcome is Outcome.FREE:
+    if case.subject.untaken and outcome is Fate.FREE:
         yield f"a pod of it waits: {printable(case.subject.untaken, limit=MESSAGE_LIMIT)}"
     yield from _about_the_object(case, outcome)
     if outcome in _OF_ITS_QUEUE and case.verdict is None and case.queue_is_named:
-        whose = (
-            "kube-scheduler says of it" if outcome is Outcome.STOPPED and not case.said else "it says itself"
-        )
+        whose = "kube-scheduler says of it" if outcome is Fate.STOPPED and not case.said else "it says itself"
         yield f"you may not read {case.queue}: this is what {whose}"
     if case.unread:
         yield from _of_the_status(case, outcome)
-    if outcome in {Outcome.STOPPED, Outcome.UNREAD} and case.subject.similar:
+    if outcome in {Fate.STOPPED, Fate.UNREAD} and case.subject.similar:
         yield did_you_mean(case.subject.similar)
-    if case.stops and outcome is Outcome.STOPPED and case.membership is not None:
+    if case.stops and outcome is Fate.STOPPED and case.membership is not None:
         yield from move_notes(case.subject, case.membership, case.stops)
-    if outcome is not Outcome.FINISHED:
+    if outcome is not Fate.FINISHED:
         yield from _about_the_queue(case)
 
 
-def _of_the_status(case: Case, outcome: Outcome) -> Iterator[str]:
+def _of_the_status(case: Case, outcome: Fate) -> Iterator[str]:
     """Where what the answer says of its queue comes from: a queue above may not be read."""
-    if outcome is Outcome.STOPPED and not case.reported_stop:
+    if outcome is Fate.STOPPED and not case.reported_stop:
         whose = "what it says itself" if case.said else "what kube-scheduler says of it"
-    elif outcome in {Outcome.STOPPED, Outcome.WAITS_FOR_OTHER, Outcome.TAKES_NOTHING_NEW, Outcome.FREE}:
+    elif outcome in {Fate.STOPPED, Fate.WAITS_FOR_OTHER, Fate.TAKES_NOTHING_NEW, Fate.FREE}:
         whose = f"what the status of {case.queue} says"
         if case.quoted_reason is StartReason.NO_ROOM or case.subject.room is not None:
             whose = "what it says itself" if case.subject.ref.kind == POD else "what its pods say"
@@ -76,29 +74,26 @@ def _of_the_status(case: Case, outcome: Outcome) -> Iterator[str]:
     yield f"you may not read queue {quoted(case.unread)} above it: this is {whose}"
 
 
-def _about_the_object(case: Case, outcome: Outcome) -> Iterator[str]:
+def _about_the_object(case: Case, outcome: Fate) -> Iterator[str]:
     is_pod = case.subject.ref.kind == POD
-    if outcome is Outcome.RUNS and case.verdict is not None:
+    if outcome is Fate.RUNS and case.verdict is not None:
         yield from _running(case.verdict)
         if case.reported_stop:
             yield f"its queue does not schedule now: {printable(case.reported_stop, limit=MESSAGE_LIMIT)}"
         if case.start.reason is StartReason.NOT_SELECTED:
             yield f"nothing new of its namespace is scheduled: {case.stops[0].text}"
-    elif outcome is Outcome.STOPPED and not case.stops:
+    elif outcome is Fate.STOPPED and not case.stops:
         if not case.said and case.subject.message:
             yield _says(case.subject)
-    elif outcome is Outcome.STOPPED and is_pod and not case.subject.calls_extender:
+    elif outcome is Fate.STOPPED and is_pod and not case.subject.calls_extender:
         yield _without_marker(case.subject)
-    elif outcome is Outcome.STOPPED and is_pod and _is_parked_under_recreate(case):
+    elif outcome is Fate.STOPPED and is_pod and _is_parked_under_recreate(case):
         yield from _parked_under_recreate(case)
-    elif (
-        outcome in {Outcome.WAITS_FOR_OTHER, Outcome.UNREAD, Outcome.NOT_MEMBER, Outcome.FREE}
-        and not case.subject.node
-    ):
+    elif outcome in {Fate.WAITS_FOR_OTHER, Fate.UNREAD, Fate.NOT_MEMBER, Fate.FREE} and not case.subject.node:
         yield from _waiting(case)
-    if case.subject.failure and outcome in {Outcome.FREE, Outcome.UNREAD}:
+    if case.subject.failure and outcome in {Fate.FREE, Fate.UNREAD}:
         yield f"its latest pod was not created: {printable(case.subject.failure, limit=MESSAGE_LIMIT)}"
-    if outcome is Outcome.FREE and not (is_pod or case.is_queue or case.subject.room is not None):
+    if outcome is Fate.FREE and not (is_pod or case.is_queue or case.subject.room is not None):
         yield "if a pod of it waits, ask about that: kubectl queue why pod/NAME"
 
 

@@ -24,7 +24,7 @@ from queues.why.explanation import (
     ExplainedMembership,
     ObjectRef,
     ObservedObject,
-    Stop,
+    StopCause,
 )
 from queues.workload_kinds import KINDS, WorkloadKind
 
@@ -34,7 +34,7 @@ _NOT_MOVED = frozenset({QUEUE, "PodGroup"})
 
 
 def move_notes(
-    subject: ObservedObject, membership: ExplainedMembership, stops: tuple[Stop, ...]
+    subject: ObservedObject, membership: ExplainedMembership, stops: tuple[StopCause, ...]
 ) -> Iterator[str]:
     """What moves stopped work. `stops`: what stops its queue, not empty."""
     if subject.ref.kind in _NOT_MOVED or subject.group is not None:

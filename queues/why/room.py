@@ -31,7 +31,7 @@ from queues.quota.devices import (
 )
 from queues.quota.guarantees import lending_queues
 from queues.quota.lack import Lack, LackKind
-from queues.quota.ledger import ALL_PODS, Ledger, Reason
+from queues.quota.ledger import ALL_PODS, AmountReason, Ledger
 from queues.quota.pod_classes import Rank, WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.report import amounts_text
@@ -49,7 +49,7 @@ KNOWN_BY_THE_LEADER = frozenset(
 )
 #: What counts beside what is used, by its name in the status. Of pods that are being released, and of those
 #: without a gate, it is not known here whether they are among those that stand in line.
-_COUNTED = {"setAside": Reason.SET_ASIDE}
+_COUNTED = {"setAside": AmountReason.SET_ASIDE}
 #: Queues that are named as holding what lacks.
 HOLDERS = 3
 
@@ -284,13 +284,13 @@ def _ledger(
         pending += children
         records = [queues.record(each) for each in (name, *children)]
         used = [record.used or {} for record in records]
-        ledger.set_all(name, Reason.USED, {ALL_PODS: _own(used).items()})
+        ledger.set_all(name, AmountReason.USED, {ALL_PODS: _own(used).items()})
         for field, reason in _COUNTED.items() if said is not LackKind.GIVEN_BACK else ():
             amounts = [record.beside.get(field, {}) for record in records]
             ledger.set_all(name, reason, {ALL_PODS: _own(amounts).items()})
     for claim in (shared_claim(each) for each in taken):  # the status counts what these count
         counted = ((resource, -amount) for resource, amount in count(claim).amounts)
-        ledger.set_one(queue, Reason.USED, claim, ((claim, 1), *counted))
+        ledger.set_one(queue, AmountReason.USED, claim, ((claim, 1), *counted))
     return ledger
 
 

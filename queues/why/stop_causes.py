@@ -18,13 +18,13 @@ from queues.messages import (
 )
 from queues.queue import Queue
 from queues.states import Desired, State
-from queues.status.changes import HISTORY_LIMIT, Change
+from queues.status.changes import HISTORY_LIMIT, HistoryLine
 from queues.verdict import Verdict, own_stops
 from queues.why.explanation import (
     ChainMember,
     ObservedQueues,
     QueueRecord,
-    Stop,
+    StopCause,
 )
 from queues.windows.stops import entry_lines, joined_lines
 
@@ -32,14 +32,14 @@ from queues.windows.stops import entry_lines, joined_lines
 _OF_A_FIELD = frozenset({CauseKind.SUSPENDED, CauseKind.STOPPED, CauseKind.CLOSED, CauseKind.NOT_SELECTED})
 
 
-def explain_stops(verdict: Verdict, *, queues: ObservedQueues) -> Iterator[Stop]:
+def explain_stops(verdict: Verdict, *, queues: ObservedQueues) -> Iterator[StopCause]:
     """What stops the queue, then what would stop it after that."""
     if verdict.stop is not None:
         for cause in (verdict.stop, *_others(verdict.stop, queues=queues)):
             yield explain_cause(cause, queues=queues)
 
 
-def explain_refusal(verdict: Verdict, *, queues: ObservedQueues) -> Stop | None:
+def explain_refusal(verdict: Verdict, *, queues: ObservedQueues) -> StopCause | None:
     """Why the queue accepts nothing new; None where it accepts."""
     if verdict.refusal is None:
         return None
@@ -50,16 +50,16 @@ def explain_refusal(verdict: Verdict, *, queues: ObservedQueues) -> Stop | None:
     )
 
 
-def explain_cause(cause: Cause, *, queues: ObservedQueues | None) -> Stop:
+def explain_cause(cause: Cause, *, queues: ObservedQueues | None) -> StopCause:
     return _stop(cause, text=stop_summary(cause), queues=queues)
 
 
-def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> Stop:
+def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> StopCause:
     queue = queues.tree.get(cause.by) if queues else None
     record = queues.record(cause.by) if queues else QueueRecord()
     change = find_change(cause, queue=queue, changes=record.changes)
     unknown = change is None and cause.kind in _OF_A_FIELD
-    return Stop(
+    return StopCause(
         queue=cause.by,
         kind=cause.kind,
         text=text,
@@ -116,7 +116,7 @@ def _others(first: Cause, *, queues: ObservedQueues) -> Iterator[Cause]:
                 yield cause
 
 
-def find_change(cause: Cause, *, queue: Queue | None, changes: tuple[Change, ...]) -> Change | None:
+def find_change(cause: Cause, *, queue: Queue | None, changes: tuple[HistoryLine, ...]) -> HistoryLine | None:
     """The change that made the queue stop, if it is the latest of its field and led to the present value."""
     if cause.window:
         field, value = "inWindow", joined_lines(entry_lines(queue.windows_on)) if queue else ""

@@ -21,8 +21,8 @@ from typing import Any
 
 import msgspec
 
-from queues.windows.entries import Entry
-from queues.windows.in_window import Change, Happened, InWindow, in_window
+from queues.windows.entries import CurrentWindow
+from queues.windows.in_window import Happened, InWindow, WindowChange, in_window
 from queues.windows.reader import read_windows
 from queues.windows.rules import is_start, next_edge
 from queues.windows.stops import read_stops
@@ -43,19 +43,19 @@ def read_calendar(spec: Mapping[str, Any]) -> Calendar:
     return Calendar(given, frozenset(names - {window.name for window in given.windows}))
 
 
-def settle(calendar: Calendar, written: Sequence[Entry], now: datetime) -> InWindow:
+def settle(calendar: Calendar, written: Sequence[CurrentWindow], now: datetime) -> InWindow:
     """The table of the module."""
     stays = tuple(entry for entry in written if entry.name in calendar.unread and entry.until > now)
     found = in_window(calendar.given, [entry for entry in written if entry not in stays], now)
     return InWindow((*found.entries, *stays), found.changes) if stays else found
 
 
-def missed(changes: Sequence[Change]) -> list[str]:
+def missed(changes: Sequence[WindowChange]) -> list[str]:
     """The windows that began, and end too soon to be written."""
     return [change.window for change in changes if change.what == Happened.MISSED]
 
 
-def next_look(calendar: Calendar, written: Sequence[Entry], now: datetime) -> datetime | None:
+def next_look(calendar: Calendar, written: Sequence[CurrentWindow], now: datetime) -> datetime | None:
     """When something may change; None if nothing will. Not before `now`."""
     edge = next_edge(calendar.given, now)
     skips = (override.start for override in calendar.given.overrides if override.skip)

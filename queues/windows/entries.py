@@ -15,7 +15,7 @@ from queues.windows.window import WINDOWS
 _LENGTH = 40
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class CurrentWindow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A window that is on, as it is written."""
 
     name: str
@@ -23,13 +23,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     until: datetime
 
 
-def to_wire(entries: Sequence[Entry]) -> list[dict[str, str]]:
+def to_wire(entries: Sequence[CurrentWindow]) -> list[dict[str, str]]:
     return [
         {"name": each.name, "start": rfc3339(each.start), "until": rfc3339(each.until)} for each in entries
     ]
 
 
-def read_entries(given: object) -> tuple[Entry, ...]:
+def read_entries(given: object) -> tuple[CurrentWindow, ...]:
     """`spec.inWindow` in wire form. What cannot be read is left out: it is written anew."""
     if not isinstance(given, list):
         return ()
@@ -37,11 +37,11 @@ def read_entries(given: object) -> tuple[Entry, ...]:
     return tuple(entry for entry in entries if entry is not None)
 
 
-def _read_entry(given: Mapping[str, Any]) -> Entry | None:
+def _read_entry(given: Mapping[str, Any]) -> CurrentWindow | None:
     name, start, until = (given.get(field) for field in ("name", "start", "until"))
     if not (isinstance(name, str) and isinstance(start, str) and isinstance(until, str)):
         return None
     if max(len(start), len(until)) > _LENGTH:
         return None
-    entry = Entry(name=name, start=parse_timestamp(start), until=parse_timestamp(until))
+    entry = CurrentWindow(name=name, start=parse_timestamp(start), until=parse_timestamp(until))
     return entry if EARLIEST not in (entry.start, entry.until) else None

@@ -30,7 +30,7 @@ from typing import Any
 
 import msgspec
 
-from queues.windows.entries import Entry, read_entries
+from queues.windows.entries import CurrentWindow, read_entries
 from queues.windows.reader import read_windows
 from queues.windows.rules import On, window_on
 from queues.windows.window import Windows
@@ -51,7 +51,7 @@ class Happened(StrEnum):
     MISSED = "WindowMissed"
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class WindowChange(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to a window."""
 
     window: str
@@ -61,15 +61,15 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class InWindow(msgspec.Struct, frozen=True):
     """What is to be written, in the order of the spec, and what changes by it."""
 
-    entries: tuple[Entry, ...]
-    changes: tuple[Change, ...]
+    entries: tuple[CurrentWindow, ...]
+    changes: tuple[WindowChange, ...]
 
 
-def in_window(given: Windows, written: Sequence[Entry], now: datetime) -> InWindow:
+def in_window(given: Windows, written: Sequence[CurrentWindow], now: datetime) -> InWindow:
     """The table of the module."""
     before = {entry.name: entry for entry in written}
-    entries: list[Entry] = []
-    changes: list[Change] = []
+    entries: list[CurrentWindow] = []
+    changes: list[WindowChange] = []
     for window in given.windows:
         name, old = window.name, before.pop(window.name, None)
         on = window_on(window, given.overrides, now)
@@ -77,26 +77,26 @@ def in_window(given: Windows, written: Sequence[Entry], now: datetime) -> InWind
             on = window_on(window, given.overrides, old.start)
         entry = _entry(on, old, now)
         if old is not None and (entry is None or entry.start != old.start):
-            changes.append(Change(window=name, what=Happened.ENDED))
+            changes.append(WindowChange(window=name, what=Happened.ENDED))
         if entry is not None:
             entries.append(entry)
             if old is None or entry.start != old.start:
-                changes.append(Change(window=name, what=Happened.STARTED))
+                changes.append(WindowChange(window=name, what=Happened.STARTED))
         elif on is not None:
-            changes.append(Change(window=name, what=Happened.MISSED))
-    changes += (Change(window=name, what=Happened.ENDED) for name in before)
+            changes.append(WindowChange(window=name, what=Happened.MISSED))
+    changes += (WindowChange(window=name, what=Happened.ENDED) for name in before)
     return InWindow(tuple(entries), tuple(changes))
 
 
-def _entry(on: On | None, old: Entry | None, now: datetime) -> Entry | None:
+def _entry(on: On | None, old: CurrentWindow | None, now: datetime) -> CurrentWindow | None:
     """What is written of a window that is on; None if nothing is."""
     if on is None:
         return None
     if old is not None and old.until >= on.since:
-        return Entry(name=old.name, start=old.start, until=on.until)
+        return CurrentWindow(name=old.name, start=old.start, until=on.until)
     if on.until - now < SHORTEST_LEFT and now - on.since > PUNCTUAL:
         return None
-    return Entry(name=on.window.name, start=on.since, until=on.until)
+    return CurrentWindow(name=on.window.name, start=on.since, until=on.until)
 
 
 def written_on(spec: Mapping[str, Any]) -> tuple[On, ...]:
@@ -111,7 +111,7 @@ def written_on(spec: Mapping[str, Any]) -> tuple[On, ...]:
     )
 
 
-def overdue(given: Windows, written: Sequence[Entry], now: datetime) -> int:
+def overdue(given: Windows, written: Sequence[CurrentWindow], now: datetime) -> int:
     """How many windows should have been begun or ended by now, and were not."""
     return len(
         {change.window for change in in_window(given, written, now).changes if change.what != Happened.MISSED}

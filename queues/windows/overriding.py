@@ -38,7 +38,7 @@ from queues.windows.window import OVERRIDES, Override, Span, Window, Windows
 _NAMED = 5
 _A_DAY = timedelta(days=1)
 
-Wire = Mapping[str, Any]
+WireOverride = Mapping[str, Any]
 
 
 class Overridden(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,7 +256,7 @@ def _is_over(each: Any, window: Window, now: datetime) -> bool:
     return bool(moments) and all(moment is not None and moment + longest + _A_DAY < now for moment in moments)
 
 
-def _moment(each: Wire, field: str, window: Window) -> datetime | None:
+def _moment(each: WireOverride, field: str, window: Window) -> datetime | None:
     text = each.get(field)
     try:
         return parse_moment(text, window.zone) if isinstance(text, str) else None

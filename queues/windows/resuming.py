@@ -21,7 +21,7 @@ import msgspec
 
 from queues.apimachinery.timestamps import rfc3339
 from queues.states import Desired
-from queues.windows.entries import Entry, read_entries
+from queues.windows.entries import CurrentWindow, read_entries
 from queues.windows.overriding import ChosenOccurrence, skip
 from queues.windows.reader import read_windows
 from queues.windows.rules import Occurrence, latest_on
@@ -72,7 +72,7 @@ def _without_what_is_on(
     window: Window,
     spec: Mapping[str, Any],
     overrides: list[Any],
-    entry: Entry | None,
+    entry: CurrentWindow | None,
     *,
     now: datetime,
     reason: str,
@@ -103,13 +103,13 @@ def _chosen(window: Window, occurrence: Occurrence, read: Windows, *, is_on: boo
     return ChosenOccurrence(window=window, occurrence=occurrence, override=override, is_on=is_on)
 
 
-def _skip_of(entry: Entry, *, reason: str) -> dict[str, Any]:
+def _skip_of(entry: CurrentWindow, *, reason: str) -> dict[str, Any]:
     """Of an occurrence that is over by its calendar: any edit of the windows ends it."""
     override: dict[str, Any] = {"window": entry.name, "start": rfc3339(entry.start), "skip": True}
     return {**override, "reason": reason} if reason else override
 
 
-def _of_others(overrides: list[Any], name: str, entry: Entry) -> list[Any]:
+def _of_others(overrides: list[Any], name: str, entry: CurrentWindow) -> list[Any]:
     start = rfc3339(entry.start)
     return [
         each

@@ -19,7 +19,7 @@ import msgspec
 from queues.apimachinery.timestamps import rfc3339
 from queues.states import Desired, StopPolicy
 from queues.text import printable
-from queues.windows.entries import Entry
+from queues.windows.entries import CurrentWindow
 from queues.windows.window import OVERRIDES, WINDOWS
 
 #: Characters of a name, and of another part of a line; of all lines of a field in the history.
@@ -87,7 +87,7 @@ def strictest(state: Desired, policy: StopPolicy, on: Iterable[_On]) -> Strictes
     return Strictest(state=state, state_by=state_by, policy=policy, policy_by=policy_by)
 
 
-def on_by(entries: Iterable[Entry], windows: Sequence[WindowStop]) -> tuple[WindowOn, ...]:
+def on_by(entries: Iterable[CurrentWindow], windows: Sequence[WindowStop]) -> tuple[WindowOn, ...]:
     """The windows that are on: those that an entry names."""
     by_name = {window.name: window for window in windows}
     return tuple(

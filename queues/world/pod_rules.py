@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from queues.apimachinery.pod_requests import Requests
 from queues.causes import StartReason
 from queues.quota.devices import with_devices
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Requests, quota_requests
+from queues.quota.usage import quota_requests
 from queues.world.members import Member
 from queues.world.world import World
 

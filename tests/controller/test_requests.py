@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from cluster.backoff import Backoff
-from controller.requests import NEVER, Requests, RequestState, RequestTable
+from controller.requests import NEVER, RequestState, RequestTable, RequestTables
 from tests.support.controller.controller_harness import ControllerHarness
 from tests.support.http.wire_objects import member, namespace, queue
 
@@ -100,7 +100,7 @@ def test_many_times_of_one_request_take_no_room() -> None:
 
 
 def test_an_answer_is_recorded_in_the_term_that_asked_alone() -> None:
-    requests, received = Requests(), list[int]()
+    requests, received = RequestTables(), list[int]()
     early = requests.of_term(received.append)
     early(1)
     requests.begin_term()
@@ -113,7 +113,7 @@ def test_an_answer_is_recorded_in_the_term_that_asked_alone() -> None:
 
 def test_a_term_begins_with_no_request_in_any_table() -> None:
     """Also where two parts name theirs alike."""
-    requests = Requests()
+    requests = RequestTables()
     tables = [requests.table("Pod", "evict", RequestState) for _ in range(2)]
     for table in tables:
         table.send("a")
@@ -153,7 +153,7 @@ class RandomRequests:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.requests = Requests()
+        self.requests = RequestTables()
         self.table = self.requests.table("Pod", "evict", RequestState, backoff=BACKOFF)
         self.now, self.term = 0.0, 0
         self.truth = {uid: Model() for uid in "abc"}

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache.changes import Change, ClusterChange, PodChange, PodGroupChange, QueueChange
+from cluster.cache.changes import ClusterChange, PodChange, PodGroupChange, QueueChange, StoreChange
 from cluster.cache.podgroups import PodGroupKey
 from cluster.key_backoff import KeyBackoff
 from controller.workqueue import (
     MIN_OUTDATED,
     PACE_SECONDS,
-    Changes,
+    ChangesByPart,
     WorkQueue,
 )
 from tests.support.cases import each_case
@@ -44,9 +44,9 @@ class Hands:
         return self.now
 
 
-def taken_at(queue: WorkQueue, hands: Hands, times: list[float]) -> list[Changes]:
+def taken_at(queue: WorkQueue, hands: Hands, times: list[float]) -> list[ChangesByPart]:
     """What `get` returns at each of these times, in seconds from now."""
-    began, taken = hands.now, list[Changes]()
+    began, taken = hands.now, list[ChangesByPart]()
     for seconds in times:
         hands.now = began + seconds
         taken.append(queue.get([0.0]))
@@ -137,7 +137,7 @@ def test_wake_adds_the_status_of_the_queues_it_names(queue: WorkQueue) -> None:
 
 @pytest.mark.parametrize("word", ["add", "deliver", "wake", "stop"])
 def test_a_call_of_another_thread_ends_the_wait(queue: WorkQueue, word: str) -> None:
-    taken: list[Changes] = []
+    taken: list[ChangesByPart] = []
     thread = threading.Thread(target=lambda: taken.append(queue.get(late())))
     thread.start()
     {
@@ -173,7 +173,7 @@ def test_batched_changes_are_returned_together_after_the_pace(queue: WorkQueue) 
 def test_a_batched_change_is_returned_at_once_where_little_happens() -> None:
     """The look before ended long ago, by a clock that the test moves."""
     hands = Hands()
-    taken: list[Changes] = []
+    taken: list[ChangesByPart] = []
     waiting = threading.Event()
 
     def clock() -> float:
@@ -196,7 +196,7 @@ def test_a_batched_change_is_returned_at_once_where_little_happens() -> None:
 def test_an_urgent_change_ends_the_wait_for_the_pace(hurry: str) -> None:
     """By a clock that stands still it would last for ever."""
     queue = WorkQueue(Hands())
-    taken: list[Changes] = []
+    taken: list[ChangesByPart] = []
     queue.add_batched("a", POD_1)
     thread = threading.Thread(target=lambda: taken.append(queue.get([100.0 + LATE])), daemon=True)
     thread.start()
@@ -214,7 +214,7 @@ def test_an_urgent_change_ends_the_wait_for_the_pace(hurry: str) -> None:
 @each_case("urgent", [SPEC, RESYNC, MEMBERS, COMMANDS, ClusterChange.NAMESPACES])
 @each_case("what", [STATUS, PodGroupChange(PodGroupKey("team", "pair")), PodChange("uid-of-a-pod")])
 def test_of_the_changes_that_the_store_reports_those_of_a_single_object_are_not_urgent(
-    what: Change, urgent: Change
+    what: StoreChange, urgent: StoreChange
 ) -> None:
     queue = WorkQueue(Hands())
     queue.add_change("a", what)

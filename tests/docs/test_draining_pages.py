@@ -16,7 +16,7 @@ from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.snapshot import MAX_BUDGETS
 from controller.drain.state import ABANDONED_SECONDS, DrainState
 from controller.events import DRAIN_EVENTS
-from controller.evictions.answers import Outcome
+from controller.evictions.answers import EvictionOutcome
 from controller.evictions.pods import LANES_PER_NAMESPACE
 from queues import well_known
 from queues.drain.disruption_budgets import MAX_SELECTORS
@@ -187,7 +187,7 @@ def refused_twice(found: Plan) -> Plan:
     """As the controller tells of it when the API server has refused its one pod again and again."""
     drain, (unit,) = DrainState("research", now=0.0, rate=1.0), found.steps
     for _ in range(2):
-        told = RequestResult(drain="research", unit=unit, pod=unit.pods[0], outcome=Outcome.REFUSED)
+        told = RequestResult(drain="research", unit=unit, pod=unit.pods[0], outcome=EvictionOutcome.REFUSED)
         drain.record_result(told, now=0.0)
     return drain.with_refusals(found)
 

@@ -10,7 +10,7 @@ from kubectl_queue.commands import verbs
 from kubectl_queue.commands.verbs import load
 from kubectl_queue.drain import spec_flags as settings
 from queues.why import explain as why
-from queues.why.explanation import Outcome
+from queues.why.explanation import Fate
 from tests.support.paths import ROOT
 from tests.support.plugin.harness import NOW
 
@@ -63,7 +63,7 @@ def test_what_takes_a_setting_of_a_drain_back_is_what_the_page_says() -> None:
 def test_each_outcome_has_its_row_on_the_page_and_in_the_code() -> None:
     """In the order in which they are decided."""
     documented = [row[0] for row in rows("why")]
-    assert set(documented) == {outcome.value for outcome in Outcome}
+    assert set(documented) == {outcome.value for outcome in Fate}
     assert why.__doc__ is not None
     places = [why.__doc__.index(f"\n{outcome} ") for outcome in documented]
     assert places == sorted(places)

@@ -24,7 +24,7 @@ from queues.fields.checks import BadField
 from queues.fields.drain import DRAIN_FIELDS
 from queues.fields.table import BY_NAME, FIELDS
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from queues.status.closing import ClosingStatus
 from tests.support.paths import ROOT
 
@@ -158,7 +158,7 @@ def test_the_status_has_the_fields_that_the_controller_reads_back_and_no_others(
     parts = {"pods": PodCounts, "stop": StopStatus, "closing": ClosingStatus, "quota": QuotaStatus}
     for name, part in parts.items():
         assert status[name]["properties"].keys() == set(part.__struct_encode_fields__)
-    assert status["changes"]["items"]["properties"].keys() == set(Change.__struct_encode_fields__)
+    assert status["changes"]["items"]["properties"].keys() == set(HistoryLine.__struct_encode_fields__)
 
 
 def test_all_that_is_told_of_a_drain_has_its_place() -> None:

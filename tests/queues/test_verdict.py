@@ -13,7 +13,7 @@ from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.tree import Tree
 from queues.verdict import Verdict
-from queues.windows.entries import Entry
+from queues.windows.entries import CurrentWindow
 from queues.windows.stops import WindowStop
 from tests.support.cases import each_case
 from tests.support.rules.cases import (
@@ -171,7 +171,7 @@ def test_no_queue_takes_itself_out_of_the_drain_of_one_above_it() -> None:
     """Neither by its spec nor by a window: who drains says how, and what stays."""
     policy = {"stop_policy": DRAIN}
     window = WindowStop(name="w", stop_policy=DRAIN)
-    on = Entry(name="w", start=NOW - timedelta(hours=1), until=NOW + timedelta(hours=1))
+    on = CurrentWindow(name="w", start=NOW - timedelta(hours=1), until=NOW + timedelta(hours=1))
     own = queue("q", stop_policy=DRAIN), queue("q", windows=(window,), in_window=(on,))
     for one in own:
         assert asked(line(queue("p", **policy), one), "q").policy_by == "p"

@@ -12,7 +12,7 @@ from queues.messages import pod_text, stop_text, waiting_warning
 from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.verdict import own_stops
-from queues.windows.entries import Entry
+from queues.windows.entries import CurrentWindow
 from queues.windows.stops import WindowStop
 from tests.support.cases import each_case
 from tests.support.rules.cases import CLOSED, DRAIN, HOLD, NONE, NOW, OPEN, SUSPENDED, asked, line, queue
@@ -24,8 +24,8 @@ def window(name: str, policy: StopPolicy = NONE, state: Desired | None = None, *
     return WindowStop(name=name, stop_policy=policy, state=state, **more)
 
 
-def on(*names: str, until: Any = NOW + HOUR) -> tuple[Entry, ...]:
-    return tuple(Entry(name=name, start=NOW - HOUR, until=until) for name in names)
+def on(*names: str, until: Any = NOW + HOUR) -> tuple[CurrentWindow, ...]:
+    return tuple(CurrentWindow(name=name, start=NOW - HOUR, until=until) for name in names)
 
 
 NIGHTLY = window("nightly", DRAIN, reason="backups")

@@ -48,7 +48,7 @@ from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import (
-    Change,
+    HistoryLine,
     changes_between,
     history_text,
     parse_history,
@@ -278,7 +278,7 @@ def _author(request: ReviewRequest, submitted: SubmittedQueue, *, settings: Admi
 
 
 def _history_steps(
-    submitted: SubmittedQueue, lines: list[Change], kept: Mapping[str, str | None]
+    submitted: SubmittedQueue, lines: list[HistoryLine], kept: Mapping[str, str | None]
 ) -> list[PatchStep]:
     wanted = {well_known.CHANGES: history_text(lines), well_known.ON_BEHALF_OF: None, **kept}
     return patch_map("/metadata/annotations", submitted.metadata.annotations, wanted)

@@ -86,7 +86,7 @@ def test_changes_that_were_put_back_are_taken_with_those_since() -> None:
     assert [each.version for each in again.left.values()] == [7], "an older list says nothing of it"
     assert again.namespaces == {"team": 5, "new": 11}
     assert again.incomplete, "some may have been used in part"
-    assert changes.take() == label_changes.Changes()
+    assert changes.take() == label_changes.ChangedLabels()
 
 
 def test_a_namespace_is_recent_for_a_moment() -> None:

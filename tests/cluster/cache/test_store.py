@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cache import queues
-from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
+from cluster.cache.changes import PodChange, PodGroupChange, QueueChange, StoreChange
 from cluster.cache.live_members import LiveMembers
 from cluster.cache.namespaces import MAX_EARLY_NAMESPACES, Namespaces
 from cluster.cache.podgroups import PodGroupKey
@@ -50,7 +50,7 @@ class Watched(Store):
 
     def __init__(self) -> None:
         self.snapshots: list[QueueSnapshot] = []
-        self.told: list[tuple[str, Change]] = []
+        self.told: list[tuple[str, StoreChange]] = []
         super().__init__(membership_settings=MembershipSettings(), clock=SetClock())
         self.queue_cache = self.make_cache()
         self.add_listener(lambda name, what: self.told.append((name, what)))
@@ -193,7 +193,7 @@ def test_another_contact_concerns_all_queues_below_and_that_of_root_those_that_a
         ]
     )
     store.members.upsert(read(member("work", queue="missing"), Pod))
-    told: list[tuple[str, Change]] = []
+    told: list[tuple[str, StoreChange]] = []
     store.add_listener(lambda name, change: told.append((name, change)))
     sink.upsert(read_queue(queue("a", version=2, annotations={CONTACT: "Ann"})))
     assert set(told) == {("a", QueueChange.SPEC), ("b", QueueChange.SPEC)}
@@ -223,7 +223,7 @@ def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueEventHand
 def test_whoever_finds_a_generation_finds_a_snapshot_that_has_it(
     store: Watched, sink: QueueEventHandler
 ) -> None:
-    def heard(name: str, _: Change) -> None:
+    def heard(name: str, _: StoreChange) -> None:
         held = store.queues.get(name)
         if held is not None:
             value = store.snapshot.tree.get(name)
@@ -640,9 +640,9 @@ def selective() -> Server:
     )
 
 
-def heard(server: Server) -> list[tuple[str, Change]]:
+def heard(server: Server) -> list[tuple[str, StoreChange]]:
     """What is told from here on."""
-    told: list[tuple[str, Change]] = []
+    told: list[tuple[str, StoreChange]] = []
     server.store.add_listener(lambda name, what: told.append((name, what)))
     return told
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
-from controller.evictions.answers import Outcome, answer_of
+from controller.evictions.answers import EvictionOutcome, answer_of
 from controller.evictions.pods import LANES_PER_NAMESPACE, lane_of
 from tests.support.cases import each_case
 
@@ -19,21 +19,21 @@ def overloaded(code: int, message: str, *, causes: frozenset[str] = frozenset())
 @each_case(
     ("answer", "outcome"),
     [
-        (overloaded(429, "Cannot evict pod", causes=BUDGET), Outcome.BUDGET),
-        (overloaded(500, "This pod has more than one PodDisruptionBudget"), Outcome.SEVERAL_BUDGETS),
-        (overloaded(429, "too many requests"), Outcome.OVERLOADED),
-        (overloaded(503, "etcdserver: leader changed"), Outcome.OVERLOADED),
-        (overloaded(429, DENIED), Outcome.REFUSED),
-        (overloaded(500, DENIED), Outcome.REFUSED),
-        (overloaded(503, DENIED), Outcome.REFUSED),
-        (overloaded(500, UNREACHED), Outcome.REFUSED),
-        (Refused(403, "Forbidden", DENIED), Outcome.REFUSED),
-        (NotFound(404, "NotFound", "gone"), Outcome.ABSENT),
-        (Conflict(409, "Conflict", "another one"), Outcome.ABSENT),
-        (Unreachable("cut"), Outcome.OVERLOADED),
+        (overloaded(429, "Cannot evict pod", causes=BUDGET), EvictionOutcome.BUDGET),
+        (overloaded(500, "This pod has more than one PodDisruptionBudget"), EvictionOutcome.SEVERAL_BUDGETS),
+        (overloaded(429, "too many requests"), EvictionOutcome.OVERLOADED),
+        (overloaded(503, "etcdserver: leader changed"), EvictionOutcome.OVERLOADED),
+        (overloaded(429, DENIED), EvictionOutcome.REFUSED),
+        (overloaded(500, DENIED), EvictionOutcome.REFUSED),
+        (overloaded(503, DENIED), EvictionOutcome.REFUSED),
+        (overloaded(500, UNREACHED), EvictionOutcome.REFUSED),
+        (Refused(403, "Forbidden", DENIED), EvictionOutcome.REFUSED),
+        (NotFound(404, "NotFound", "gone"), EvictionOutcome.ABSENT),
+        (Conflict(409, "Conflict", "another one"), EvictionOutcome.ABSENT),
+        (Unreachable("cut"), EvictionOutcome.OVERLOADED),
     ],
 )
-def test_each_answer_has_its_outcome(answer: ClusterError, outcome: Outcome) -> None:
+def test_each_answer_has_its_outcome(answer: ClusterError, outcome: EvictionOutcome) -> None:
     """What a webhook answers concerns its pod alone, whatever the status code."""
     assert answer_of(answer).outcome is outcome
 

@@ -13,7 +13,7 @@ from cluster.metrics import Metrics
 from cluster.objects import Pod
 from cluster.recorder import EventRecorder
 from controller.drain.eviction import DrainRequests, SuspendBlocked
-from controller.drain.job_commands import TAKEN_SECONDS, ResumeStep, resume_step
+from controller.drain.job_commands import TAKEN_SECONDS, JobResumeStep, resume_step
 from controller.drain.job_suspension import (
     MAX_BUDGETS_OF_WORKLOAD,
     JobSuspension,
@@ -22,7 +22,7 @@ from controller.drain.job_suspension import (
 )
 from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.state import Drains
-from controller.evictions.answers import Outcome
+from controller.evictions.answers import EvictionOutcome
 from controller.evictions.budget_reader import ListedBudgets
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.disruption_budgets import Budget
@@ -178,7 +178,7 @@ def test_suspending_sets_the_mark_with_the_same_write(kind: str) -> None:
     corner = Corner(kind)
     corner.has()
     corner.has_pod()
-    assert corner.suspend().outcome is Outcome.GRANTED
+    assert corner.suspend().outcome is EvictionOutcome.GRANTED
     [patch] = corner.patches()
     assert patch[0] == {"op": "test", "path": "/metadata/uid", "value": "uid-train"}
     assert {"op": "add", "path": MARK, "value": "research"} in patch
@@ -207,19 +207,19 @@ def test_a_command_that_is_there_already_is_not_sent_again() -> None:
     corner.has()
     corner.has_pod()
     corner.api.refusal = lambda sent: Conflict(409, "AlreadyExists", "") if sent.method == "POST" else None
-    assert corner.suspend().outcome is Outcome.GRANTED
+    assert corner.suspend().outcome is EvictionOutcome.GRANTED
 
 
 @pytest.mark.parametrize(
     ("stored", "outcome"),
     [
-        ({"metadata": {"name": "train", "uid": "another"}}, Outcome.ABSENT),
-        ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, Outcome.ABSENT),
-        ({"spec": {"suspend": True}}, Outcome.ABSENT),
+        ({"metadata": {"name": "train", "uid": "another"}}, EvictionOutcome.ABSENT),
+        ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, EvictionOutcome.ABSENT),
+        ({"spec": {"suspend": True}}, EvictionOutcome.ABSENT),
     ],
     ids=["another of that name", "ended", "suspended by its user"],
 )
-def test_what_has_changed_since_the_plan_is_left_alone(stored: Wire, outcome: Outcome) -> None:
+def test_what_has_changed_since_the_plan_is_left_alone(stored: Wire, outcome: EvictionOutcome) -> None:
     corner = Corner()
     corner.api.readable[corner.path] = {**corner.has(), **stored}
     corner.has_pod()
@@ -229,13 +229,13 @@ def test_what_has_changed_since_the_plan_is_left_alone(stored: Wire, outcome: Ou
 @pytest.mark.parametrize(
     ("refusal", "outcome"),
     [
-        (UNCHANGED, Outcome.ABSENT),
-        (Refused(403, "Forbidden", "no"), Outcome.REFUSED),
-        (Unreachable("cut"), Outcome.OVERLOADED),
+        (UNCHANGED, EvictionOutcome.ABSENT),
+        (Refused(403, "Forbidden", "no"), EvictionOutcome.REFUSED),
+        (Unreachable("cut"), EvictionOutcome.OVERLOADED),
     ],
     ids=["changed meanwhile", "forbidden", "no answer"],
 )
-def test_each_answer_to_the_patch_has_its_outcome(refusal: ClusterError, outcome: Outcome) -> None:
+def test_each_answer_to_the_patch_has_its_outcome(refusal: ClusterError, outcome: EvictionOutcome) -> None:
     corner = Corner()
     corner.has()
     corner.has_pod()
@@ -248,12 +248,12 @@ def test_a_drain_that_has_ended_suspends_nothing() -> None:
     corner = Corner(drains=False)
     corner.has()
     corner.has_pod()
-    assert (corner.suspend().outcome, corner.written()) == (Outcome.DROPPED, [])
+    assert (corner.suspend().outcome, corner.written()) == (EvictionOutcome.DROPPED, [])
     other = Corner()
     other.has()
     other.has_pod()
     other.leads = False
-    assert (other.suspend().outcome, other.written()) == (Outcome.DROPPED, [])
+    assert (other.suspend().outcome, other.written()) == (EvictionOutcome.DROPPED, [])
 
 
 def test_two_requests_for_one_workload_are_one_request_and_one_dropped() -> None:
@@ -263,7 +263,10 @@ def test_two_requests_for_one_workload_are_one_request_and_one_dropped() -> None
     for _ in range(2):
         corner.suspension.send("research", corner.unit())
     corner.work()
-    assert sorted(result.outcome for result in corner.results) == [Outcome.DROPPED, Outcome.GRANTED]
+    assert sorted(result.outcome for result in corner.results) == [
+        EvictionOutcome.DROPPED,
+        EvictionOutcome.GRANTED,
+    ]
 
 
 @pytest.mark.parametrize("action", [DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY])
@@ -277,15 +280,15 @@ def test_a_workload_with_a_pod_of_another_queue_is_not_suspended(action: DrainAc
     foreign = corner.has_pod("foreign", queue="other")
     corner.api.readable[PODS] = listed(foreign)
     result = corner.suspend(action)
-    assert (result.outcome, corner.written()) == (Outcome.BUDGET, [])
+    assert (result.outcome, corner.written()) == (EvictionOutcome.BUDGET, [])
     assert result.message == "its pod foreign is of a queue that is not drained"
 
 
 @pytest.mark.parametrize(
     ("action", "outcome"),
-    [(DrainAction.SUSPEND, Outcome.BUDGET), (DrainAction.SUSPEND_ANYWAY, Outcome.GRANTED)],
+    [(DrainAction.SUSPEND, EvictionOutcome.BUDGET), (DrainAction.SUSPEND_ANYWAY, EvictionOutcome.GRANTED)],
 )
-def test_budgets_are_read_before_the_deadline_only(action: DrainAction, outcome: Outcome) -> None:
+def test_budgets_are_read_before_the_deadline_only(action: DrainAction, outcome: EvictionOutcome) -> None:
     corner = Corner()
     corner.has()
     part = corner.has_pod()
@@ -313,7 +316,7 @@ class TwoJobs(Corner):
         self.api.readable[BATCH_TEST] = other
         self.has_pod("last")
 
-    def suspend_together(self) -> list[Outcome]:
+    def suspend_together(self) -> list[EvictionOutcome]:
         parts = []
         for name, pod in (("train", "part"), ("test", "last")):
             runs = RunningPod(
@@ -336,7 +339,7 @@ BATCH_TEST = f"{TEAM.format('batch/v1')}/jobs/test"
 def test_the_jobs_of_a_podgroup_are_suspended_in_one_go() -> None:
     """One request of the drain's writers: nothing else is between the two patches."""
     corner = TwoJobs()
-    assert corner.suspend_together() == [Outcome.GRANTED] * 2
+    assert corner.suspend_together() == [EvictionOutcome.GRANTED] * 2
     assert corner.written() == [("PATCH", BATCH), ("PATCH", BATCH_TEST)]
     assert [patch[0]["value"] for patch in corner.patches()] == ["uid-train", "uid-test"]
 
@@ -351,21 +354,21 @@ def test_a_budget_has_to_allow_the_pods_of_all_jobs_of_a_podgroup() -> None:
     }
     corner.api.readable[PODS] = listed(*(corner.api.readable[f"{PODS}/{name}"] for name in ("part", "last")))
     corner.api.readable[BUDGETS] = listed(budget)
-    assert (corner.suspend_together(), corner.written()) == ([Outcome.BUDGET] * 2, [])
+    assert (corner.suspend_together(), corner.written()) == ([EvictionOutcome.BUDGET] * 2, [])
     assert "allows 1 now, and 2 would have to go" in corner.results[0].message
 
 
 def test_one_job_that_is_gone_keeps_the_others_of_its_podgroup_for_the_next_look() -> None:
     corner = TwoJobs()
     del corner.api.readable[BATCH_TEST]
-    assert (corner.suspend_together(), corner.written()) == ([Outcome.ABSENT] * 2, [])
+    assert (corner.suspend_together(), corner.written()) == ([EvictionOutcome.ABSENT] * 2, [])
 
 
 def test_a_job_of_a_podgroup_whose_patch_is_refused_does_not_keep_the_others() -> None:
     """It is changed between the look and the write; the drain asks again for it alone."""
     corner = TwoJobs()
     corner.api.refusal = lambda sent: UNCHANGED if sent.path == BATCH else None
-    assert corner.suspend_together() == [Outcome.ABSENT, Outcome.GRANTED]
+    assert corner.suspend_together() == [EvictionOutcome.ABSENT, EvictionOutcome.GRANTED]
 
 
 # Budgets
@@ -448,13 +451,13 @@ def test_too_many_budgets_block_a_suspension() -> None:
 @pytest.mark.parametrize(
     ("phase", "taken", "outcome"),
     [
-        ("Running", False, Outcome.COMMAND_WITHDRAWN),
-        ("Running", True, Outcome.COMMAND_TAKEN),
-        ("Aborting", True, Outcome.ABSENT),
+        ("Running", False, EvictionOutcome.COMMAND_WITHDRAWN),
+        ("Running", True, EvictionOutcome.COMMAND_TAKEN),
+        ("Aborting", True, EvictionOutcome.ABSENT),
     ],
 )
 def test_the_mark_goes_only_with_a_command_that_no_controller_took(
-    phase: str, taken: bool, outcome: Outcome
+    phase: str, taken: bool, outcome: EvictionOutcome
 ) -> None:
     """Volcano deletes a Command before it acts: one that is gone may still abort the Job."""
     corner = Corner("jobs.batch.volcano.sh")
@@ -463,7 +466,7 @@ def test_the_mark_goes_only_with_a_command_that_no_controller_took(
     corner.suspension.withdraw_command("research", corner.unit())
     corner.work()
     assert [result.outcome for result in corner.results] == [outcome]
-    is_withdrawn = outcome is Outcome.COMMAND_WITHDRAWN
+    is_withdrawn = outcome is EvictionOutcome.COMMAND_WITHDRAWN
     assert corner.patches() == (
         [{"metadata": {"uid": "uid-train", "annotations": {SUSPENDED: None}}}] if is_withdrawn else []
     )
@@ -490,19 +493,19 @@ def test_what_bears_the_mark_is_resumed_and_an_event_says_so(kind: str) -> None:
 @each_case(
     ("case", "expected"),
     [
-        ({"is_aborted": True}, ResumeStep.SEND),
-        ({"is_aborted": True, "is_withdrawn": True}, ResumeStep.SEND),
-        ({"is_aborted": True, "is_sent": True, "waited": TAKEN_SECONDS}, ResumeStep.SEND),
-        ({}, ResumeStep.WAIT),
-        ({"waited": TAKEN_SECONDS - 0.1}, ResumeStep.WAIT),
-        ({"waited": TAKEN_SECONDS}, ResumeStep.UNMARK),
-        ({"is_withdrawn": True}, ResumeStep.UNMARK),
-        ({"is_sent": True}, ResumeStep.GIVE_BACK),
+        ({"is_aborted": True}, JobResumeStep.SEND),
+        ({"is_aborted": True, "is_withdrawn": True}, JobResumeStep.SEND),
+        ({"is_aborted": True, "is_sent": True, "waited": TAKEN_SECONDS}, JobResumeStep.SEND),
+        ({}, JobResumeStep.WAIT),
+        ({"waited": TAKEN_SECONDS - 0.1}, JobResumeStep.WAIT),
+        ({"waited": TAKEN_SECONDS}, JobResumeStep.UNMARK),
+        ({"is_withdrawn": True}, JobResumeStep.UNMARK),
+        ({"is_sent": True}, JobResumeStep.GIVE_BACK),
     ],
     ids=str,
 )
 def test_only_what_a_volcano_job_shows_says_whether_it_is_resumed(
-    case: dict[str, Any], expected: ResumeStep
+    case: dict[str, Any], expected: JobResumeStep
 ) -> None:
     nothing = {"is_aborted": False, "is_withdrawn": False, "is_sent": False, "waited": 0.0}
     assert resume_step(**(nothing | case)) is expected

@@ -15,12 +15,12 @@ from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
 from controller.drain.eviction import DrainRequests, NotScalable
-from controller.drain.job_commands import ResumeStep
+from controller.drain.job_commands import JobResumeStep
 from controller.drain.job_suspension import JobSuspension
 from controller.drain.request_states import RequestResult
 from controller.drain.scaling import TRIES, put_back, scale_to_zero
 from controller.drain.state import Drains
-from controller.evictions.answers import Outcome
+from controller.evictions.answers import EvictionOutcome
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit
 from queues.scale_record import MANAGER
 from tests.support.cases import each_case
@@ -144,7 +144,7 @@ class Cluster:
     def scale(self) -> None:
         scale_to_zero(self.api.client, self.server.store, TARGET, drain="research", check_drains=lambda: None)
 
-    def put_back(self, *, schedules: bool = True) -> ResumeStep:
+    def put_back(self, *, schedules: bool = True) -> JobResumeStep:
         return put_back(self.api.client, self.cached, schedules=schedules)
 
 
@@ -255,11 +255,11 @@ def test_a_drain_that_has_just_ended_scales_nothing() -> None:
 
 def test_what_was_scaled_is_put_back_once_its_queue_schedules() -> None:
     cluster = scaled()
-    assert (cluster.put_back(schedules=False), cluster.api.replicas) == (ResumeStep.LEAVE, 0)
-    assert cluster.put_back() is ResumeStep.GIVE_BACK
+    assert (cluster.put_back(schedules=False), cluster.api.replicas) == (JobResumeStep.LEAVE, 0)
+    assert cluster.put_back() is JobResumeStep.GIVE_BACK
     assert cluster.api.state == (3, None)
     writes = cluster.api.writes
-    assert (cluster.put_back(), cluster.api.writes) == (ResumeStep.LEAVE, writes)
+    assert (cluster.put_back(), cluster.api.writes) == (JobResumeStep.LEAVE, writes)
 
 
 @each_case("numbers", [(2,), (3,), (7,), (2, 0)])
@@ -270,7 +270,7 @@ def test_a_scale_by_somebody_else_wins(numbers: tuple[int, ...], schedules: bool
     for replicas in numbers:
         cluster.api.set_replicas("alice", replicas)
     cluster.watch()
-    assert cluster.put_back(schedules=schedules) is ResumeStep.UNMARK
+    assert cluster.put_back(schedules=schedules) is JobResumeStep.UNMARK
     assert cluster.api.state == (numbers[-1], None)
 
 
@@ -283,7 +283,7 @@ def test_a_scale_between_the_read_and_the_write_wins(numbers: tuple[int, ...]) -
             cluster.api.set_replicas("alice", replicas)
 
     cluster.api.before_write = edit
-    assert cluster.put_back() is ResumeStep.UNMARK
+    assert cluster.put_back() is JobResumeStep.UNMARK
     assert cluster.api.state == (numbers[-1], None)
 
 
@@ -295,9 +295,9 @@ def test_one_that_is_written_all_the_time_is_put_back_later() -> None:
         cluster.api.before_write = touch
 
     cluster.api.before_write = touch
-    assert cluster.put_back() is ResumeStep.WAIT
+    assert cluster.put_back() is JobResumeStep.WAIT
     cluster.api.before_write = lambda: None
-    assert cluster.put_back() is ResumeStep.GIVE_BACK
+    assert cluster.put_back() is JobResumeStep.GIVE_BACK
     assert TRIES > 1
 
 
@@ -305,7 +305,7 @@ def test_without_managed_fields_the_record_alone_counts() -> None:
     """A user can empty them."""
     cluster = scaled()
     cluster.api.web["metadata"]["managedFields"] = []
-    assert cluster.put_back() is ResumeStep.GIVE_BACK
+    assert cluster.put_back() is JobResumeStep.GIVE_BACK
     assert cluster.api.replicas == 3
 
 
@@ -338,7 +338,7 @@ class Leader:
 
         self._suspension = JobSuspension(self._context, DrainRequests(self._context, Recorded()))
 
-    def drain(self) -> Outcome:
+    def drain(self) -> EvictionOutcome:
         pod = RunningPod(uid="uid-p", namespace="team", name="p", queue="research", labels={}, created=NOW)
         self._suspension.send("research", Unit(action=DrainAction.SCALE, pods=(pod,), workload=TARGET))
         self._work()
@@ -362,8 +362,8 @@ class Leader:
 def test_whoever_leads_after_a_crash_puts_back_what_was_scaled_and_does_it_once() -> None:
     """Each leader is a new one; the second finds the work of the first done, or not begun."""
     cluster = Cluster()
-    assert Leader(cluster).drain() is Outcome.GRANTED
-    assert Leader(cluster).drain() is Outcome.ABSENT  # its cache is behind
+    assert Leader(cluster).drain() is EvictionOutcome.GRANTED
+    assert Leader(cluster).drain() is EvictionOutcome.ABSENT  # its cache is behind
     cluster.watch()
     assert cluster.cached.kept_at_zero == 3
     Leader(cluster).resume()
@@ -403,11 +403,11 @@ def test_without_the_right_the_drain_is_told_that_it_is_refused() -> None:
         raise Refused(403, "Forbidden", "cannot patch resource deployments")
 
     cluster.api.before_write = forbid
-    assert Leader(cluster).drain() is Outcome.REFUSED
+    assert Leader(cluster).drain() is EvictionOutcome.REFUSED
     assert cluster.api.state == (3, None)
 
 
 def test_what_may_not_be_scaled_is_said_to_the_drain() -> None:
     """So that its pods are deleted one by one."""
     cluster = Cluster(Api(owned=owner(workload("deployments.apps", "above"))))
-    assert Leader(cluster).drain() is Outcome.NOT_SCALABLE
+    assert Leader(cluster).drain() is EvictionOutcome.NOT_SCALABLE

@@ -26,7 +26,7 @@ from controller.drain.state import (
     DrainState,
     rest_after,
 )
-from controller.evictions.answers import Outcome
+from controller.evictions.answers import EvictionOutcome
 from queues.drain.disruption_budgets import BudgetIndex
 from queues.drain.model import (
     DrainAction,
@@ -91,7 +91,12 @@ def send(state: DrainState, *units: Unit, leaving: int = 0, spare: int = 100, no
 
 
 def record(
-    state: DrainState, unit: Unit, outcome: Outcome = Outcome.GRANTED, *, now: float = NOW, **more: Any
+    state: DrainState,
+    unit: Unit,
+    outcome: EvictionOutcome = EvictionOutcome.GRANTED,
+    *,
+    now: float = NOW,
+    **more: Any,
 ) -> None:
     whole = unit.action is DrainAction.SUSPEND
     for each in (None,) if whole else unit.pods:
@@ -175,8 +180,11 @@ def test_a_granted_request_that_never_shows_is_sent_again() -> None:
     assert send(state, unit) == ["a"]
 
 
-@pytest.mark.parametrize("outcome", [Outcome.BUDGET, Outcome.ABSENT, Outcome.REFUSED, Outcome.OVERLOADED])
-def test_a_failed_request_is_sent_again_after_a_wait_that_doubles(outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    "outcome",
+    [EvictionOutcome.BUDGET, EvictionOutcome.ABSENT, EvictionOutcome.REFUSED, EvictionOutcome.OVERLOADED],
+)
+def test_a_failed_request_is_sent_again_after_a_wait_that_doubles(outcome: EvictionOutcome) -> None:
     state, unit = drain(), evicting("a")
     for wait in (RETRY.first, 2 * RETRY.first, 4 * RETRY.first):
         state.record_request(unit, now=NOW)
@@ -196,7 +204,7 @@ def test_what_a_budget_refuses_is_sent_again_soon_unless_the_budgets_are_unknown
     )
     for _ in range(20):
         state.record_request(unit, now=NOW)
-        record(state, unit, Outcome.BUDGET)
+        record(state, unit, EvictionOutcome.BUDGET)
     assert send(state, unit, now=NOW + longest * 0.9) == []
     assert send(state, unit, now=NOW + longest) == ["a"]
 
@@ -209,7 +217,12 @@ def test_a_pod_that_is_always_refused_delays_no_other() -> None:
         units, _ = state.take_steps(found, now=NOW + second, spare=9)
         for unit in units:
             state.record_request(unit, now=NOW + second)
-            record(state, unit, Outcome.REFUSED if unit is first else Outcome.GRANTED, now=NOW + second)
+            record(
+                state,
+                unit,
+                EvictionOutcome.REFUSED if unit is first else EvictionOutcome.GRANTED,
+                now=NOW + second,
+            )
             asked += names([unit])
     assert len([name for name in asked if name != "a"]) >= 25
 
@@ -217,9 +230,9 @@ def test_a_pod_that_is_always_refused_delays_no_other() -> None:
 def test_a_pod_that_is_refused_twice_is_blocked_with_the_words_of_the_refusal() -> None:
     state, unit = drain(), evicting("a")
     found = Plan(steps=(unit, evicting("b")))
-    record(state, unit, Outcome.REFUSED, message="webhook says no")
+    record(state, unit, EvictionOutcome.REFUSED, message="webhook says no")
     assert state.with_refusals(found) == found
-    record(state, unit, Outcome.REFUSED, message="webhook says no")
+    record(state, unit, EvictionOutcome.REFUSED, message="webhook says no")
     told = state.with_refusals(found)
     assert names(list(told.steps)) == ["b"]
     assert [(block.blocker, block.never) for block in told.blocked] == [("pod team/a", False)]
@@ -231,7 +244,7 @@ def test_a_pod_that_is_refused_twice_is_blocked_with_the_words_of_the_refusal() 
 def test_a_pod_that_two_budgets_select_is_blocked_at_once() -> None:
     """The eviction API refuses it for ever."""
     state, unit = drain(), evicting("a")
-    record(state, unit, Outcome.SEVERAL_BUDGETS, message="more than one PodDisruptionBudget")
+    record(state, unit, EvictionOutcome.SEVERAL_BUDGETS, message="more than one PodDisruptionBudget")
     [block] = state.with_refusals(Plan(steps=(unit,))).blocked
     assert "more than one PodDisruptionBudget" in block.message
     assert send(state, unit, now=NOW + RETRY.longest - 1) == []
@@ -281,7 +294,7 @@ def test_a_dropped_request_is_no_failure() -> None:
     """A former one for the same pod was under way, of a drain that has ended since."""
     state, unit = drain(), evicting("a")
     state.record_request(unit, now=NOW)
-    record(state, unit, Outcome.DROPPED)
+    record(state, unit, EvictionOutcome.DROPPED)
     assert state.requested_uids == frozenset()
     assert send(state, unit, now=NOW + RETRY.first) == ["a"]
 
@@ -295,14 +308,14 @@ def test_an_overload_pauses_its_namespace_for_longer_each_time() -> None:
     """What it asks for at least; another namespace goes on."""
     state, pauses = drain(), []
     for number in range(10):
-        record(state, evicting(f"a-{number}"), Outcome.OVERLOADED)
+        record(state, evicting(f"a-{number}"), EvictionOutcome.OVERLOADED)
         assert state.pause_seconds(NOW) == 0.0
         assert send(state, elsewhere(f"other-{number}")) == [f"other-{number}"]
         pauses.append(pause_of(state))
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (1.0, PAUSE.longest)
     record(state, evicting("a"))
-    record(state, evicting("b"), Outcome.OVERLOADED, retry_after=7.0)
+    record(state, evicting("b"), EvictionOutcome.OVERLOADED, retry_after=7.0)
     assert pause_of(state) == 7.0
 
 
@@ -318,11 +331,11 @@ def test_overloads_in_several_namespaces_pause_all_namespaces() -> None:
     """And nothing succeeds in between; the first success ends it."""
     state = drain()
     for _ in range(10):
-        record(state, evicting("a"), Outcome.OVERLOADED)
-        record(state, elsewhere("b"), Outcome.OVERLOADED)
+        record(state, evicting("a"), EvictionOutcome.OVERLOADED)
+        record(state, elsewhere("b"), EvictionOutcome.OVERLOADED)
     assert state.pause_seconds(NOW) == PAUSE.longest
     record(state, evicting("a"))
-    record(state, elsewhere("b"), Outcome.OVERLOADED)
+    record(state, elsewhere("b"), EvictionOutcome.OVERLOADED)
     assert state.pause_seconds(NOW + PAUSE.longest) == 0.0
 
 
@@ -330,7 +343,7 @@ def test_a_namespace_that_always_fails_does_not_pause_others_that_succeed() -> N
     """Whatever it asks to wait for."""
     state = drain()
     for number in range(50):
-        record(state, evicting(f"a-{number}"), Outcome.OVERLOADED, retry_after=30.0)
+        record(state, evicting(f"a-{number}"), EvictionOutcome.OVERLOADED, retry_after=30.0)
         record(state, elsewhere(f"b-{number}"))
         assert state.pause_seconds(NOW) == 0.0
 
@@ -371,7 +384,7 @@ def test_a_disruption_is_pending_until_its_budget_was_read_after_the_answer() ->
 def test_a_refused_disruption_is_not_pending() -> None:
     state = drain()
     state.record_request(evicting("a"), now=NOW)
-    record(state, evicting("a"), Outcome.BUDGET)
+    record(state, evicting("a"), EvictionOutcome.BUDGET)
     assert state.pending_disruptions() == {}
 
 
@@ -379,7 +392,7 @@ def test_a_gang_has_started_once_an_eviction_was_granted() -> None:
     """Not when the API server was asked: it may refuse."""
     state, gang = drain(), evicting("a", "b", gang="ring")
     state.record_request(gang, now=NOW)
-    record(state, gang, Outcome.BUDGET)
+    record(state, gang, EvictionOutcome.BUDGET)
     assert state.started_gangs == set()
     record(state, gang)
     assert state.started_gangs == {("team", "ring")}
@@ -410,7 +423,7 @@ def test_a_volcano_job_is_suspended_only_when_its_controller_says_so() -> None:
     assert send(state, unit, now=NOW + SUSPEND_SECONDS / 2) == []
     assert len(send(state, unit, now=NOW + SUSPEND_SECONDS)) == 2
     assert state.has_command(unit)
-    record(state, unit, Outcome.COMMAND_WITHDRAWN)
+    record(state, unit, EvictionOutcome.COMMAND_WITHDRAWN)
     assert state.unsuspendable == {"uid-of-train"}
 
 
@@ -423,7 +436,7 @@ def test_a_job_whose_command_was_taken_is_waited_for_and_then_evicted() -> None:
     while not state.unsuspendable:
         at += SUSPEND_SECONDS
         assert len(send(state, unit, now=at)) == 2
-        record(state, unit, Outcome.COMMAND_TAKEN, now=at)
+        record(state, unit, EvictionOutcome.COMMAND_TAKEN, now=at)
         assert send(state, unit, now=at + SUSPEND_SECONDS / 2) == []
     assert (at, state.unsuspendable) == (NOW + ABANDONED_SECONDS, {"uid-of-train"})
     state.record_snapshot(DrainSnapshot(at=at + 1, index=BudgetIndex([])))
@@ -438,7 +451,7 @@ def test_pods_that_leave_already_are_taken_from_the_first_snapshot() -> None:
 
 def test_requests_for_absent_pods_are_forgotten() -> None:
     state, unit = drain(), evicting("a")
-    record(state, unit, Outcome.REFUSED)
+    record(state, unit, EvictionOutcome.REFUSED)
     state.forget_absent({"b"})
     assert send(state, unit) == ["a"]
 
@@ -571,7 +584,7 @@ def test_the_counts_of_a_queue_stay_when_another_policy_drains_it() -> None:
     unit = Unit(
         action=DrainAction.EVICT, pods=(msgspec.structs.replace(pod("a"), queue="low"),), budgets=(BUDGET,)
     )
-    result = RequestResult(drain="research", unit=unit, outcome=Outcome.GRANTED, pod=unit.pods[0])
+    result = RequestResult(drain="research", unit=unit, outcome=EvictionOutcome.GRANTED, pod=unit.pods[0])
     made.record_result(result, now=NOW)
     made.follow({"low": ["low"]}, now=NOW, rate=RATE)
     made.record_progress(progress, stored=lambda _: DrainCounts(since=MADE))

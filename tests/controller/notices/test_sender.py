@@ -15,7 +15,7 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.notices.message import MOST
 from queues.notices.news import notices_of_history
 from queues.notices.refusals import MOST_REFUSALS
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from tests.queues.notices.values import NOW, line
 from tests.support.controller.notice_stage import Stage
 from tests.support.examples import examples
@@ -322,7 +322,7 @@ EVENTS = st.sampled_from(
 def test_whatever_happens_everything_is_told_at_least_once_with_the_same_id(events: list[str]) -> None:
     stage = Stage()
     sender = former = started(stage)
-    lines: list[Change] = []
+    lines: list[HistoryLine] = []
     failed = False
     for event in [*events, "calm", "round", "round", "round"]:
         stage.later(7)
@@ -362,7 +362,7 @@ def test_what_is_refused_for_good_costs_no_other_notice(
     stage = Stage()
     sender = started(stage)
     stage.receiver.refuses = "poison"
-    lines: dict[str, list[Change]] = {"a": [], "b": []}
+    lines: dict[str, list[HistoryLine]] = {"a": [], "b": []}
     for number, (queue, is_poison) in enumerate(edits):
         seconds = stage.later(1000).timestamp() - NOW.timestamp()
         lines[queue].append(line(seconds=seconds, to=f"{'poison' if is_poison else 'fine'} {number}"))

@@ -25,8 +25,8 @@ from controller.pods.recreation import (
     ParkedPodRecreation,
     stopped_since,
 )
-from controller.status.queue_records import QueueRecords, Stop
-from controller.workqueue import Changes, WorkQueue
+from controller.status.queue_records import PendingStop, QueueRecords
+from controller.workqueue import ChangesByPart, WorkQueue
 from tests.support.controller.contexts import ImmediateWrites, context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, Wire, member, owner, queue, template, workload
@@ -120,7 +120,7 @@ class Recreated:
         writers = cast(WriteQueue, self.writes)
         work_queue = WorkQueue(self.server.clock.monotonic)
         self._work_queue = work_queue
-        self.changes: Changes = {}
+        self.changes: ChangesByPart = {}
         self.records = QueueRecords(work_queue)
         self._recreation = ParkedPodRecreation(
             context_with(
@@ -149,7 +149,7 @@ class Recreated:
         store = self.server.store
         self.records.record_of(store.queues["research"])
         scope = store.snapshot.scope("research")
-        self.records.begin_stop("research", Stop(scope=scope, places="", version=1, at=0.0))
+        self.records.begin_stop("research", PendingStop(scope=scope, places="", version=1, at=0.0))
         self.records.acknowledge_stop("research")
 
     def _delete(self, path: str, body: Any) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from cluster.api.client import Client
-from cluster.cache.changes import Change, PodChange, QueueChange
+from cluster.cache.changes import PodChange, QueueChange, StoreChange
 from cluster.waiting_writes import WriteKey
 from cluster.write_queue import WriteQueue
 from controller.pods.retry import LATE_TIMES, LONGEST_PAUSE, PreemptionRetry
@@ -168,7 +168,7 @@ def test_a_pod_is_retried_once_its_podgroup_names_another_policy(setup: Setup) -
     def gang(version: int, **annotations: str) -> Wire:
         return podgroup("gang", queue="vision", version=version, annotations=annotations)
 
-    noted: list[tuple[str, Change]] = []
+    noted: list[tuple[str, StoreChange]] = []
     setup.server.has(gang(1))
     setup.refused(annotations={GROUP: "gang"})
     setup.store.add_listener(lambda name, change: noted.append((name, change)))
@@ -204,7 +204,7 @@ def test_a_pod_that_was_retried_after_a_resume_is_retried_for_its_policy_too(set
 
 def test_a_change_of_the_configmap_notifies_of_the_pods_that_were_refused(setup: Setup) -> None:
     """And of no queue as a whole: there may be thousands."""
-    noted: list[tuple[str, Change]] = []
+    noted: list[tuple[str, StoreChange]] = []
     refused = member("room", "vision"), member("bound", "vision", nodeName="n"), member("new", "vision")
     setup.server.has(*(one | {"status": waits("Insufficient cpu")} for one in refused[:2]), refused[2])
     setup.refused()
@@ -251,7 +251,7 @@ def test_pods_that_lack_room_are_retried_once_another_queue_lends_more(setup: Se
     waiting = {**member("work", "vision"), "status": waits("Insufficient cpu")}
     setup.server.has(waiting, queue("team", deserved={"cpu": "8"}))
     setup.preemptions()
-    noted: list[tuple[str, Change]] = []
+    noted: list[tuple[str, StoreChange]] = []
     setup.store.add_listener(lambda name, change: noted.append((name, change)))
     for version, lends in enumerate(({"cpu": "8"}, {"cpu": "4"}, {"cpu": "4"}), start=2):
         setup.server.has(queue("team", deserved=lends, version=version, generation=version))

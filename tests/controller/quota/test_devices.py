@@ -10,7 +10,7 @@ import pytest
 from cluster.metrics import Metrics
 from controller.quota.releases import QuotaReleases
 from controller.quota_gauges import set_quota_gauges
-from controller.status.quota_status import QuotaUse
+from controller.status.quota_status import QuotaUseByQueue
 from queues.quota.devices import is_of_claims
 from queues.quota.lack import LackKind
 from tests.cluster.cache.test_device_claims import claim, device_class
@@ -211,7 +211,7 @@ def test_the_status_and_the_gauges_count_a_claim_once_for_each_queue_and_all_bel
     store, metrics = cluster.leader.server.store, Metrics()
     set_quota_gauges(store, metrics)
     expected = {"lab": 4, "team": 3, "other": 4}
-    kept = QuotaUse(store)
+    kept = QuotaUseByQueue(store)
     assert {name: kept.below(name).used[GPU] for name in expected} == expected
     assert {
         name: gauge(metrics, "sluice_quota_used", queue=name, resource=GPU) for name in expected

@@ -20,7 +20,7 @@ from cluster.objects import PodGroup
 from controller.quota.gang_placements import RESERVED_SECONDS
 from controller.quota.releases import QuotaReleases
 from queues.quota.gang_life import GangPhase
-from queues.status.podgroup_conditions import Lacking, Standing
+from queues.status.podgroup_conditions import GangQuotaState, Lacking
 from tests.controller.quota.test_gangs import Stage
 from tests.support.http.wire_objects import NAMED, Wire, namespace, owner, queue, workload
 from tests.support.quota.histories import ApiServer, Replica
@@ -173,7 +173,7 @@ class Placing(Stage):
         for name in names:
             self.api.change(name, lambda one: one["spec"].update(nodeName="node"))
 
-    def stands(self, name: str) -> Standing | None:
+    def stands(self, name: str) -> GangQuotaState | None:
         return self.leader.releases.standing(msgspec.convert(self.api.groups[name], PodGroup))
 
     def lacks(self, name: str) -> Lacking | None:
@@ -215,7 +215,7 @@ def test_it_waits_while_there_is_none_whatever_it_says_itself() -> None:
     stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
     stage.api.groups["gang"]["status"] = {"phase": "Inqueue"}
     stage.settle()
-    assert stage.stands("gang") == Standing(has_room=False, lacking=Lacking.ROOM)
+    assert stage.stands("gang") == GangQuotaState(has_room=False, lacking=Lacking.ROOM)
     stage.place("b")
     stage.api.delete("c")
     stage.api.change("b", lambda one: one["status"].update(phase="Succeeded"))
@@ -235,7 +235,7 @@ def test_what_can_never_have_room_says_so_at_once(spec: dict[str, object], text:
     stage.api.set_group("gang", "team", 2, **spec)
     stage.pods("", ["b"])
     assert stage.settle() == {"b"}
-    assert stage.stands("gang") == Standing(has_room=False, lacking=Lacking.NEVER, detail=text)
+    assert stage.stands("gang") == GangQuotaState(has_room=False, lacking=Lacking.NEVER, detail=text)
 
 
 def test_a_stop_cancels_what_is_kept_and_a_resume_asks_again() -> None:
@@ -261,7 +261,7 @@ def test_time_cancels_it_and_it_waits_behind_others() -> None:
     assert stage.settle(20) == {"b", "c"}
     assert stage.lacks("gang") is Lacking.NODES
     stage.settle(15)
-    assert stage.stands("gang") == Standing(has_room=False, lacking=Lacking.ROOM)
+    assert stage.stands("gang") == GangQuotaState(has_room=False, lacking=Lacking.ROOM)
 
 
 def pass_time(stage: Placing, seconds: float) -> None:
@@ -365,7 +365,7 @@ def test_a_group_that_is_over_asks_for_nothing() -> None:
     stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
     stage.api.groups["gang"]["status"] = {"phase": "Completed"}
     stage.settle()
-    assert stage.stands("gang") == Standing()
+    assert stage.stands("gang") == GangQuotaState()
     assert not stage.is_kept("gang")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queues.quota.ledger import Ledger, Reason
+from queues.quota.ledger import AmountReason, Ledger
 from queues.quota.reservations import Reservations
 from queues.quota.usage import Usage
 from queues.tree import Tree
@@ -25,7 +25,7 @@ def counts_nothing_there(self: Ledger, tree: Tree, **more: Any) -> None:
     self.usage = Usage(tree, **more)
 
 
-def forgets_queues(_self: Ledger, *_: Reason) -> set[str]:
+def forgets_queues(_self: Ledger, *_: AmountReason) -> set[str]:
     return set()
 
 

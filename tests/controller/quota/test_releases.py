@@ -20,7 +20,7 @@ from controller.quota import book_writes
 from controller.quota.book_writes import StoredBook
 from controller.quota.releases import QuotaReleases
 from controller.quota.waiting_pods import WaitingPods
-from controller.status.quota_status import QuotaUse
+from controller.status.quota_status import QuotaUseByQueue
 from queues.apimachinery.timestamps import rfc3339
 from queues.quota.book import Book, encode, parse
 from queues.quota.report import NOTHING_BESIDE, CountedBeside
@@ -315,7 +315,7 @@ def test_what_runs_of_a_queue_that_is_gone_counts_above_until_it_ends(by: str) -
     assert corner.settle() == ["runs"]
     server.lacks(again)
     assert corner.settle() == ["runs"]
-    assert QuotaUse(server.store).below("lab").used == {"cpu": 1, "pods": 1}
+    assert QuotaUseByQueue(server.store).below("lab").used == {"cpu": 1, "pods": 1}
     corner.api.delete("runs")
     assert corner.settle() == ["waits"]
     assert server.store.queue_cache.former_parent("team") is None

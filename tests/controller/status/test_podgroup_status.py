@@ -13,7 +13,7 @@ from cluster.objects import PodGroup
 from controller.status.podgroup_status import desired_status, status_difference
 from queues.snapshot import QueueDecision, QueueSnapshot
 from queues.states import StopPolicy
-from queues.status.podgroup_conditions import FREE, Lacking, Standing, released_until
+from queues.status.podgroup_conditions import FREE, GangQuotaState, Lacking, released_until
 from queues.status.podgroup_phases import PodTally
 from tests.support.cases import each_case
 from tests.support.http.wire_objects import Wire, podgroup
@@ -33,7 +33,7 @@ def status_of(
     decision: QueueDecision = OPEN,
     *,
     stored: PodGroup | None = None,
-    standing: Standing = FREE,
+    standing: GangQuotaState = FREE,
     had_pods: bool = True,
 ) -> dict[str, Any]:
     return desired_status(stored or group(), pods, decision, standing=standing, had_pods=had_pods, now=NOW)
@@ -98,25 +98,37 @@ def test_only_the_fields_that_differ_are_written() -> None:
 @each_case(
     ("pods", "decision", "standing", "phase", "unschedulable"),
     [
-        (PodTally(waiting=1), OPEN, Standing(lacking=Lacking.PODS), "Inqueue", "NotEnoughTasks"),
-        (PodTally(waiting=2), OPEN, Standing(lacking=Lacking.PODS_OF_TASK), "Inqueue", "NotEnoughPodsOfTask"),
-        (PodTally(), OPEN, Standing(has_room=False, lacking=Lacking.ROOM), "Pending", "NotEnoughResources"),
-        (PodTally(waiting=2), OPEN, Standing(lacking=Lacking.NEVER), "Inqueue", "NotEnoughResources"),
-        (PodTally(waiting=2), HELD, Standing(lacking=Lacking.ROOM), "Pending", None),
+        (PodTally(waiting=1), OPEN, GangQuotaState(lacking=Lacking.PODS), "Inqueue", "NotEnoughTasks"),
+        (
+            PodTally(waiting=2),
+            OPEN,
+            GangQuotaState(lacking=Lacking.PODS_OF_TASK),
+            "Inqueue",
+            "NotEnoughPodsOfTask",
+        ),
+        (
+            PodTally(),
+            OPEN,
+            GangQuotaState(has_room=False, lacking=Lacking.ROOM),
+            "Pending",
+            "NotEnoughResources",
+        ),
+        (PodTally(waiting=2), OPEN, GangQuotaState(lacking=Lacking.NEVER), "Inqueue", "NotEnoughResources"),
+        (PodTally(waiting=2), HELD, GangQuotaState(lacking=Lacking.ROOM), "Pending", None),
         (
             PodTally(waiting=1, running=1),
             OPEN,
-            Standing(lacking=Lacking.ROOM),
+            GangQuotaState(lacking=Lacking.ROOM),
             "Unknown",
             "NotEnoughResources",
         ),
-        (PodTally(running=2), OPEN, Standing(lacking=Lacking.ROOM), "Running", None),
+        (PodTally(running=2), OPEN, GangQuotaState(lacking=Lacking.ROOM), "Running", None),
         (PodTally(waiting=2), OPEN, FREE, "Inqueue", None),
     ],
     ids=["pods", "of a task", "room", "never", "stopped", "some run", "enough run", "nothing lacks"],
 )
 def test_what_a_gang_lacks_is_said_in_the_words_of_volcano(
-    pods: PodTally, decision: QueueDecision, standing: Standing, phase: str, unschedulable: str | None
+    pods: PodTally, decision: QueueDecision, standing: GangQuotaState, phase: str, unschedulable: str | None
 ) -> None:
     status = status_of(pods, decision, standing=standing)
     assert status["phase"] == phase
@@ -128,7 +140,7 @@ def test_what_a_gang_lacks_is_said_in_the_words_of_volcano(
 
 def test_what_a_gang_lacks_is_written_once_and_taken_away() -> None:
     """Whatever becomes of its pods meanwhile. One that is False would make events on Volcano's Job."""
-    lacks = Standing(lacking=Lacking.PODS)
+    lacks = GangQuotaState(lacking=Lacking.PODS)
     stored = group(**status_of(PodTally(), standing=lacks))
     later = desired_status(
         stored, PodTally(), OPEN, standing=lacks, had_pods=True, now=NOW + timedelta(minutes=1)
@@ -142,7 +154,7 @@ def test_what_a_gang_lacks_is_written_once_and_taken_away() -> None:
 
 
 def test_a_gang_that_was_released_says_by_when_it_is_to_be_on_nodes() -> None:
-    status = status_of(PodTally(waiting=2), standing=Standing(until=NOW))
+    status = status_of(PodTally(waiting=2), standing=GangQuotaState(until=NOW))
     [scheduled] = [one for one in status["conditions"] if one["type"] == "Scheduled"]
     assert (scheduled["status"], scheduled["reason"]) == ("False", "Released")
     assert released_until(scheduled["message"]) == NOW

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cluster.objects import Metadata, QueueObject
-from controller.status.queue_records import FEW_STOPS, QueueRecords, Stop
+from controller.status.queue_records import FEW_STOPS, PendingStop, QueueRecords
 from controller.workqueue import WorkQueue
 from queues.snapshot import QueueSnapshot
 from queues.states import StopPolicy
@@ -33,8 +33,8 @@ def obj(name: str, uid: str = "1") -> QueueObject:
     return QueueObject(metadata=Metadata(name=name, uid=uid))
 
 
-def stop(scope: str = "") -> Stop:
-    return Stop(scope=scope or SNAPSHOT.scope("a"), places="", version=1, at=0.0)
+def stop(scope: str = "") -> PendingStop:
+    return PendingStop(scope=scope or SNAPSHOT.scope("a"), places="", version=1, at=0.0)
 
 
 def test_a_pending_stop_is_urgent_until_it_is_acknowledged(records: QueueRecords) -> None:
@@ -132,7 +132,9 @@ def test_waking_looks_at_the_pending_stops_alone(records: QueueRecords, work_que
 
 def test_a_stop_is_pending_since_the_first_of_those_that_were_not_acknowledged(records: QueueRecords) -> None:
     def begin(at: float) -> float:
-        return records.begin_stop("a", Stop(scope=f"at {at}", places="", version=1, at=at)).pending_since
+        return records.begin_stop(
+            "a", PendingStop(scope=f"at {at}", places="", version=1, at=at)
+        ).pending_since
 
     assert [begin(at) for at in (5.0, 6.0, 7.0)] == [5.0, 5.0, 5.0]
     records.acknowledge_stop("a")

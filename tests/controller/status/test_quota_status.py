@@ -10,7 +10,7 @@ import pytest
 
 from controller.status.count_slots import COUNT_SECONDS
 from controller.status.queue_reconciler import QueueReconciler
-from controller.status.quota_status import QuotaUse
+from controller.status.quota_status import QuotaUseByQueue
 from queues.quota.claims import CLAIM_SECONDS_AFTER
 from queues.well_known import GATE, QUOTA_GATE
 from tests.support.controller.controller_harness import VERSION, Boundary, ControllerHarness, Sent
@@ -218,7 +218,7 @@ def test_sums_that_are_kept_are_those_that_are_counted_anew() -> None:
     """Pods come, run, and go; queues are moved, stopped and deleted."""
     chance = random.Random(7)
     server = lab()
-    store, kept = server.harness.store, QuotaUse(server.harness.store)
+    store, kept = server.harness.store, QuotaUseByQueue(server.harness.store)
     store.add_listener(lambda name, _change: kept.record([name]))
     names, pods = ["lab", "vision", "free"], dict[str, Wire]()
     for step in range(150):
@@ -233,7 +233,7 @@ def test_sums_that_are_kept_are_those_that_are_counted_anew() -> None:
             parent, state = chance.choice(["root", "free"]), chance.choice(["Open", "Suspended"])
             spec: Wire = {"capability": {"cpu": "4"}, "parent": parent, "state": state}
             server.has(queue("lab", version=version, generation=version, **spec), event="MODIFIED")
-        anew = QuotaUse(store)
+        anew = QuotaUseByQueue(store)
         for each in ("root", *names):
             found, expected = kept.below(each), anew.below(each)
             for amounts, counted in (

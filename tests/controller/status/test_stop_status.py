@@ -8,7 +8,7 @@ import pytest
 
 from cluster.objects import QueueObject
 from controller.status.queue_reconciler import YOUNG_SECONDS, QueueReconciler
-from controller.status.queue_records import Stop
+from controller.status.queue_records import PendingStop
 from controller.stops.acknowledgement import StopAcknowledgement
 from queues.status.acknowledgement import Obstacle, ObstacleReason
 from queues.well_known import CONTACT
@@ -112,7 +112,7 @@ def test_a_queue_that_comes_below_while_the_status_is_made_is_not_acknowledged_w
     assert server.bodies(ABOVE)[-1]["status"]["stop"]["scope"]
     report, moved = QueueReconciler._stop_report, list[bool]()
 
-    def move_first(self: QueueReconciler, obj: QueueObject, stop: Stop | None) -> Any:
+    def move_first(self: QueueReconciler, obj: QueueObject, stop: PendingStop | None) -> Any:
         if obj.metadata.name == "above" and not moved:
             moved.append(True)
             edited = queue("elsewhere", parent="above", version=50, generation=5)

@@ -13,7 +13,7 @@ from cluster.cache.changes import QueueChange
 from cluster.coordination.leases import LEASE_SECONDS
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.debounce import Trigger
-from cluster.inflight.binds import BindPass, Key
+from cluster.inflight.binds import BindPass, PassKey
 from controller.pods.member_labels import MemberLabels
 from controller.pods.retry import BindPassRetry
 from controller.stops.acknowledgement import (
@@ -121,7 +121,7 @@ class Leader(Surroundings):
     def __init__(self) -> None:
         super().__init__()
         self.guarded: dict[str, float] = {}
-        self.retried: list[Key] = []
+        self.retried: list[PassKey] = []
         guards = SimpleNamespace(on=self.guarded)
         self.server.has(
             queue("root"), queue(PARENT), queue(QUEUE, parent=PARENT, version=STOP, state="Suspended")

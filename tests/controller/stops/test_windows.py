@@ -15,11 +15,11 @@ from cluster.cache.changes import QueueChange
 from cluster.cache.store import Store
 from cluster.objects import QueueObject
 from controller.context import ControllerContext
-from controller.requests import Requests
+from controller.requests import RequestTables
 from controller.stops.edge_hold import EdgeHold
 from controller.stops.windows import RETRY_SECONDS, ChangeWindows
 from queues.apimachinery.timestamps import rfc3339
-from queues.status.changes import HISTORY_LIMIT, Change, history_text
+from queues.status.changes import HISTORY_LIMIT, HistoryLine, history_text
 from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import queue as wire_queue
 from tests.support.rules.cases import NOW
@@ -57,7 +57,7 @@ class Cluster:
         soon: timedelta = timedelta(),
     ) -> None:
         self.clock = SetClock()
-        self.requests = Requests()
+        self.requests = RequestTables()
         self.events: list[tuple[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
         self.managers: list[str] = []
@@ -94,7 +94,7 @@ class Cluster:
     def _record(self, _subject: Any, *, reason: str, message: str, **_: Any) -> None:
         self.events.append((reason, message))
 
-    def store(self, *, history: Sequence[Change] = (), **spec: Any) -> None:
+    def store(self, *, history: Sequence[HistoryLine] = (), **spec: Any) -> None:
         """A new version of the queue, which the watch shows."""
         self.generation += 1
         self.spec = {**getattr(self, "spec", {}), **spec}
@@ -164,7 +164,7 @@ def test_one_that_ends_where_another_begins_is_one_write() -> None:
 
 def test_the_history_before_an_edge_is_kept_and_the_edge_is_its_last_line() -> None:
     cluster = Cluster(ON)
-    before = Change(by="alice", field="state", from_="Open", to="Suspended", at="2029-12-31T00:00:00Z")
+    before = HistoryLine(by="alice", field="state", from_="Open", to="Suspended", at="2029-12-31T00:00:00Z")
     cluster.store(history=[before] * HISTORY_LIMIT)
     cluster.step()
     lines = history(cluster.bodies[0])

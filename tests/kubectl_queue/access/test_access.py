@@ -17,7 +17,7 @@ import pytest
 from kubectl_queue.access import kubectl, responses
 from kubectl_queue.access.client import WEBHOOK_TRIES, ApiClient
 from kubectl_queue.access.replicas import is_foreign, lease_end
-from kubectl_queue.access.responses import ApiResponse, Request
+from kubectl_queue.access.responses import ApiRequest, ApiResponse
 from kubectl_queue.access.transport import Transport, unreachable
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import ACCESS, COMMON
@@ -209,15 +209,15 @@ def test_a_webhook_that_did_not_answer_in_time_is_told_from_other_failures(
 @pytest.mark.parametrize(("failures", "succeeds"), [(0, True), (5, True), (6, False)])
 def test_a_request_is_sent_again_where_a_webhook_did_not_answer(failures: int, succeeds: bool) -> None:
     """Each connection of the API server to a replica that is gone fails one request."""
-    sent: list[Request] = []
+    sent: list[ApiRequest] = []
 
-    def send(request: Request) -> ApiResponse:
+    def send(request: ApiRequest) -> ApiResponse:
         sent.append(request)
         return failure() if len(sent) <= failures else answered(200, '{"kind":"Queue"}')
 
     notes: list[str] = []
     client = ApiClient(cast(Transport, SimpleNamespace(send=send)), warn=notes.append)
-    request = Request(method="PATCH", path="/q", query={}, body=b"{}", content_type="application/json")
+    request = ApiRequest(method="PATCH", path="/q", query={}, body=b"{}", content_type="application/json")
     if succeeds:
         assert client.send(request) == {"kind": "Queue"}
     else:

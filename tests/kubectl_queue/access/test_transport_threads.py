@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from kubectl_queue.access.kubectl import KubectlProxy
-from kubectl_queue.access.responses import ApiResponse, Request
+from kubectl_queue.access.responses import ApiRequest, ApiResponse
 from kubectl_queue.access.transport import Transport
 from kubectl_queue.errors import ClosedError, QueueError, UnreachableError
 
@@ -117,8 +117,8 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def request(path: str, method: str = "GET") -> Request:
-    return Request(method=method, path=path, query={})
+def request(path: str, method: str = "GET") -> ApiRequest:
+    return ApiRequest(method=method, path=path, query={})
 
 
 def test_requests_at_one_time_have_a_connection_each_and_both_are_kept(

@@ -11,7 +11,7 @@ import pytest
 
 from certs.authority import create
 from kubectl_queue.access.replicas import LEADER
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.commands.version import own_version
 from kubectl_queue.errors import QueueError, ServerError, SilentError
 from kubectl_queue.objects.fields import Object
@@ -103,7 +103,9 @@ def test_the_structure_has_the_same_and_times_in_full() -> None:
 def test_volcanos_webhook_on_queues_is_a_problem() -> None:
     client = cluster(lease("a"))
     entries = {"metadata": {"name": "volcano-x"}, "webhooks": [{"name": "validatequeue.volcano.sh"}]}
-    stored = client.send(Request(method="GET", path=f"{WEBHOOKS}/validatingwebhookconfigurations", query={}))
+    stored = client.send(
+        ApiRequest(method="GET", path=f"{WEBHOOKS}/validatingwebhookconfigurations", query={})
+    )
     stored["items"].append(entries)
     done = run_command(StoredQueues(item("q")), "status", client=client)
     assert "Problems:    Volcano's webhook (volcano-x) refuses every edit of a queue" in done.out

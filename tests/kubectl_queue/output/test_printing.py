@@ -25,8 +25,8 @@ from kubectl_queue.views.history import with_given_back
 from kubectl_queue.views.queue_tree import as_structure, tree_rows
 from queues.quota.given_back import GivenBack
 from queues.states import Desired, State, StopPolicy
-from queues.status.changes import Change
-from queues.why.explanation import ChainMember, Explanation, ObjectRef, Outcome
+from queues.status.changes import HistoryLine
+from queues.why.explanation import ChainMember, Explanation, Fate, ObjectRef
 from tests.support.cases import each_case
 from tests.support.plugin.harness import (
     NOW,
@@ -337,7 +337,7 @@ def test_the_tree_cuts_long_names_too() -> None:
 
 
 def test_the_history_has_a_line_for_what_was_given_back() -> None:
-    edit = Change(by="ann", field="state", from_="Open", to="Suspended", at="2030-01-01T10:00:00Z")
+    edit = HistoryLine(by="ann", field="state", from_="Open", to="Suspended", at="2030-01-01T10:00:00Z")
     changes = [edit, msgspec.structs.replace(edit, at="2030-01-01T10:05:00Z")]
     line = GivenBack(
         from_="speech",
@@ -359,7 +359,7 @@ def test_the_history_cuts_long_names_but_in_wide_tables_and_in_those_for_program
     *, wide: bool, headings: bool
 ) -> None:
     name = "n" * 100
-    changes = [Change(by="ann", field="parent", from_="root", to=name, at="2030-01-01T11:55:00Z")]
+    changes = [HistoryLine(by="ann", field="parent", from_="root", to=name, at="2030-01-01T11:55:00Z")]
     assert not any(name in line for line in history_table(changes, now=NOW, wide=False, headings=True))
     assert any(name in line for line in history_table(changes, now=NOW, wide=wide, headings=headings))
 
@@ -372,7 +372,7 @@ def test_the_chain_of_why_cuts_long_names() -> None:
     chain = tuple(_open(name) for name in ("b", "n" * 100, "root"))
     answer = Explanation(
         object=ObjectRef(kind="Queue", name="b"),
-        outcome=Outcome.FREE,
+        outcome=Fate.FREE,
         summary="nothing stops it",
         chain=chain,
     )

@@ -13,7 +13,7 @@ import pytest
 
 from kubectl_queue.access.client import ObjectList
 from kubectl_queue.access.replicas import PART_OF
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.commands.uninstall import advice, plan
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError, ServerError
 from kubectl_queue.objects.fields import Object
@@ -65,7 +65,7 @@ class Cluster:
     def list(self, path: str, *, query: Mapping[str, str], kind: str) -> ObjectList:
         return ObjectList(list(self.lists.get(path, ())), "7")
 
-    def send(self, request: Request, *, kind: str = "queues") -> Object:
+    def send(self, request: ApiRequest, *, kind: str = "queues") -> Object:
         if self.refusals:
             raise self.refusals.pop(0)
         if request.method == "GET":
@@ -93,7 +93,7 @@ class Checked(Cluster):
         super().__init__(cluster.lists)
         self._answers = iter(answers)
 
-    def send(self, request: Request, *, kind: str = "queues") -> Object:
+    def send(self, request: ApiRequest, *, kind: str = "queues") -> Object:
         sent = super().send(request, kind=kind)
         if request.path == ROOT_QUEUE and (answer := next(self._answers, None)):
             raise answer

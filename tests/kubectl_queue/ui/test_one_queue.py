@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.views.drain_status import lines as drain_lines
@@ -28,9 +28,9 @@ class Answers(StoredObjects):
     def __init__(self, **answers: Any) -> None:
         super().__init__({})
         self.answers = answers
-        self.asked: list[Request] = []
+        self.asked: list[ApiRequest] = []
 
-    def send(self, request: Request, *, kind: str = "") -> Object:
+    def send(self, request: ApiRequest, *, kind: str = "") -> Object:
         self.asked.append(request)
         answer = self.answers[request.path.rpartition("/")[2]]
         if isinstance(answer, Exception):

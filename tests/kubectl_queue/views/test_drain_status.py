@@ -29,8 +29,8 @@ from kubectl_queue.views.queue_tree import tree_rows
 from queues.drain.progress import Blocker, QueueProgress, drained_condition
 from queues.why.explanation import (
     Explanation,
+    Fate,
     ObjectRef,
-    Outcome,
 )
 from tests.support.cases import each_case
 from tests.support.plugin.harness import (
@@ -371,7 +371,7 @@ def test_a_drain_that_has_ended_is_no_longer_shown() -> None:
 
 def test_why_shows_the_drain_under_its_own_heading() -> None:
     told = Explanation(
-        object=ObjectRef("Queue", "b"), outcome=Outcome.STOPPED, summary="it is stopped", notes=("note",)
+        object=ObjectRef("Queue", "b"), outcome=Fate.STOPPED, summary="it is stopped", notes=("note",)
     )
     assert explained(told, now=NOW, drain=["Draining", "3 pods left"]) == [
         "it is stopped",

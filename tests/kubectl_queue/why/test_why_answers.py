@@ -19,14 +19,14 @@ from queues import well_known
 from queues.causes import CauseKind
 from queues.membership import GROUP_ANNOTATION, KUEUE_LABEL, VOLCANO_ANNOTATION, VOLCANO_LABEL
 from queues.states import Desired, State, StopPolicy
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from queues.why.explanation import (
     ChainMember,
     ExplainedMembership,
     Explanation,
+    Fate,
     ObjectRef,
-    Outcome,
-    Stop,
+    StopCause,
 )
 from tests.support.cases import each_case
 from tests.support.plugin.harness import NOW, item
@@ -243,7 +243,7 @@ def test_a_workload_that_a_drain_brought_to_zero_says_so_and_when_it_comes_back(
     assert subject(TYPES[3], held(annotations=mark, replicas=2)).idle_reason == ""
 
 
-CHANGE = Change(
+CHANGE = HistoryLine(
     by="ann", field="state", from_="Open", to="Suspended", reason="quota", at="2030-01-01T11:55:00Z"
 )
 
@@ -253,7 +253,7 @@ def test_each_part_of_an_explanation_has_its_heading() -> None:
     resume_at = NOW + timedelta(minutes=25)
     told = Explanation(
         object=ObjectRef(kind="Pod", name="p", namespace="ns"),
-        outcome=Outcome.STOPPED,
+        outcome=Fate.STOPPED,
         summary="Pod ns/p waits",
         owners=(ObjectRef(kind="Job", name="j", namespace="ns"),),
         group=ObjectRef(kind="PodGroup", name="g", namespace="ns"),
@@ -271,7 +271,7 @@ def test_each_part_of_an_explanation_has_its_heading() -> None:
             ),
         ),
         stops=(
-            Stop(
+            StopCause(
                 queue="a",
                 kind=CauseKind.SUSPENDED,
                 text="",
@@ -280,7 +280,7 @@ def test_each_part_of_an_explanation_has_its_heading() -> None:
                 resume_at=resume_at,
             ),
         ),
-        refusal=Stop(
+        refusal=StopCause(
             queue="b",
             kind=CauseKind.CLOSED,
             text="",
@@ -313,7 +313,7 @@ def test_a_missing_podgroup_is_said_to_decide_the_queue() -> None:
     """There is no queue yet, and no chain."""
     told = Explanation(
         object=ObjectRef(kind="Pod", name="p", namespace="ns"),
-        outcome=Outcome.STOPPED,
+        outcome=Fate.STOPPED,
         summary="waits",
         membership=ExplainedMembership(queue=None, rule="PodGroup gang", group="gang"),
     )
@@ -351,7 +351,7 @@ def test_times_are_shown_with_their_distance() -> None:
     """Past it is due: the controller has yet to do it."""
     told = Explanation(
         object=ObjectRef(kind="Queue", name="a"),
-        outcome=Outcome.FREE,
+        outcome=Fate.FREE,
         summary="",
         chain=(
             ChainMember(

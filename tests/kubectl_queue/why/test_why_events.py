@@ -7,7 +7,7 @@ from typing import Any
 from kubectl_queue.commands.why import lines
 from kubectl_queue.views.why import Event
 from kubectl_queue.why.events import creation_failure, latest_events
-from queues.why.explanation import Explanation, ObjectRef, Outcome
+from queues.why.explanation import Explanation, Fate, ObjectRef
 from tests.support.plugin.harness import NOW, StoredObjects, StoredQueues, run_command
 
 TEXT = 'queue "vision" is Suspended by its ancestor "research"; resume it with: kubectl queue resume research'
@@ -47,7 +47,7 @@ def test_an_event_without_a_time_of_its_own_has_that_of_its_series_or_its_making
 
 def test_the_events_stand_below_the_answer() -> None:
     pod = ObjectRef(kind="Pod", name="p", namespace="ns")
-    explanation = Explanation(object=pod, outcome=Outcome.UNREAD, summary="Pod ns/p is of queue b")
+    explanation = Explanation(object=pod, outcome=Fate.UNREAD, summary="Pod ns/p is of queue b")
     events = [Event("QueueStopped", TEXT, "2030-01-01T11:59:00Z")]
     assert lines(explanation, now=NOW, events=events) == [
         "Pod ns/p is of queue b",

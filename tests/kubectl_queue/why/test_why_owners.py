@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.objects.fields import Object
 from queues import well_known
 from tests.support.cases import each_case
@@ -95,7 +95,7 @@ def test_what_owns_no_pod_is_said_not_to_be_known(target: str) -> None:
 
 def test_what_may_not_be_listed_is_said() -> None:
     class Forbidden(StoredObjects):
-        def send(self, request: Request, *, kind: str = "") -> Object:
+        def send(self, request: ApiRequest, *, kind: str = "") -> Object:
             raise AssertionError("nothing else is read")
 
     client = Forbidden({}, forbidden=[PODS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.why import explainer
 from queues import well_known
@@ -35,7 +35,7 @@ class Changing(StoredObjects):
         self._pods = list(pods)
         self.reads = 0
 
-    def send(self, request: Request, *, kind: str = "") -> Object:
+    def send(self, request: ApiRequest, *, kind: str = "") -> Object:
         if request.path != POD:
             return super().send(request, kind=kind)
         self.reads += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.objects.fields import Object
 from queues import well_known
 from tests.support.cases import each_case
@@ -28,7 +28,7 @@ class WithEvents(StoredObjects):
         super().__init__(objects)
         self._events = events
 
-    def send(self, request: Request, *, kind: str = "") -> Object:
+    def send(self, request: ApiRequest, *, kind: str = "") -> Object:
         if request.path != EVENTS:
             return super().send(request, kind=kind)
         uid = request.query["fieldSelector"].rpartition("=")[2]

@@ -7,11 +7,10 @@ from fractions import Fraction
 import pytest
 
 from queues.admission.never_fits import never_fits_warning
-from queues.apimachinery.pod_requests import CLAIMS
+from queues.apimachinery.pod_requests import CLAIMS, Requests
 from queues.messages import WARNING_LIMIT
 from queues.queue import Queue
 from queues.quota.devices import ABSENT, COUNTED, ClaimCount
-from queues.quota.usage import Requests
 from queues.tree import Tree
 from tests.support.cases import each_case
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from queues.admission.stop_edits import LENGTH, StopEditEffect, consequences
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
-from queues.status.changes import Change, changes_between
+from queues.status.changes import HistoryLine, changes_between
 from tests.support.cases import each_case
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ def queue(
     return Queue(name="q", desired=state, stop_policy=policy, resume_at=at, reason=why)
 
 
-def made_by(who: str, stop: Queue) -> list[Change]:
+def made_by(who: str, stop: Queue) -> list[HistoryLine]:
     return changes_between(queue(), stop, by=who, reason=stop.reason, at=PAST)
 
 
@@ -99,7 +99,7 @@ def test_the_same_edit_says_nothing_the_second_time() -> None:
 
 def test_each_text_is_a_warning_that_the_api_server_does_not_cut() -> None:
     history = [
-        Change(by="b" * 253, field=field, to=to, at="2030-01-01T00:00:00Z")
+        HistoryLine(by="b" * 253, field=field, to=to, at="2030-01-01T00:00:00Z")
         for field, to in (("state", "Closed"), ("state", "Suspended"), ("stopPolicy", "HoldAndDrain"))
     ]
     for before, after in product(ALL, ALL):

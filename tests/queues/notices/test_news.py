@@ -6,7 +6,7 @@ import pytest
 
 from queues.drain.progress import DrainedReason
 from queues.notices.news import TEXT_LIMIT, ids_of_drain, notice_of_drain, notices_of_history
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from tests.queues.notices.values import drain, line
 
 
@@ -19,7 +19,7 @@ def test_of_a_history_what_stops_a_queue_is_told_the_newest_first() -> None:
 
 
 def test_both_edges_of_a_window_are_told_by_what_the_server_wrote() -> None:
-    edge = Change(by="sluice: window nightly", field="inWindow", to="nightly", at="2026-11-28T14:00:00Z")
+    edge = HistoryLine(by="sluice: window nightly", field="inWindow", to="nightly", at="2026-11-28T14:00:00Z")
     [told] = notices_of_history("q", "uid", [edge])
     assert told.text == 'queue "q": spec.inWindow by sluice: window nightly: nightly, it was none'
 
@@ -27,7 +27,7 @@ def test_both_edges_of_a_window_are_told_by_what_the_server_wrote() -> None:
 @pytest.mark.parametrize(
     "other", [line(seconds=1), line(to="Closed"), line(by="bob"), line("stopPolicy")], ids=str
 )
-def test_another_line_has_another_id_and_the_same_line_the_same(other: Change) -> None:
+def test_another_line_has_another_id_and_the_same_line_the_same(other: HistoryLine) -> None:
     [first], [again] = ([*notices_of_history("q", "uid", [line()])] for _ in range(2))
     [different] = notices_of_history("q", "uid", [other])
     [of_another_queue] = notices_of_history("q", "made again", [line()])
@@ -36,7 +36,7 @@ def test_another_line_has_another_id_and_the_same_line_the_same(other: Change) -
 
 
 def test_a_line_without_a_moment_is_not_told() -> None:
-    assert not [*notices_of_history("q", "uid", [Change(by="a", field="state", at="yesterday")])]
+    assert not [*notices_of_history("q", "uid", [HistoryLine(by="a", field="state", at="yesterday")])]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_drain_on_its_way_is_not_told(reason: str) -> None:
 
 
 def test_texts_of_users_are_cut_to_one_line() -> None:
-    endless = Change(by="a\nb", field="state", to="x" * 10_000, at="2026-11-28T14:00:00Z")
+    endless = HistoryLine(by="a\nb", field="state", to="x" * 10_000, at="2026-11-28T14:00:00Z")
     [told] = notices_of_history("q" * 10_000, "uid", [endless])
     assert len(told.text) == TEXT_LIMIT
     assert told.text.isprintable()

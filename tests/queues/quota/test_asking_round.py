@@ -9,7 +9,7 @@ import pytest
 from queues.quota.asking_round import AskingRound
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.reclaim_preview import MOST_ASKING
-from queues.quota.reservations import Key
+from queues.quota.reservations import ReservationKey
 from tests.queues.quota.test_lending import RECLAIM, amounts
 from tests.support.rules.cases import NOW
 
@@ -25,7 +25,9 @@ def asking(turn: AskingRound, pods: Iterable[WaitingPod], *, again: bool = True)
     return [each.uid for each in pods if turn.asks(each, again=again)]
 
 
-def resume(turn: AskingRound, reserved: Mapping[Key, int], *, waiting: int = 9) -> Mapping[Key, int]:
+def resume(
+    turn: AskingRound, reserved: Mapping[ReservationKey, int], *, waiting: int = 9
+) -> Mapping[ReservationKey, int]:
     return turn.resume(reserved, queues={"team", "other"}, number_of=lambda _key: waiting)
 
 
@@ -61,7 +63,7 @@ def test_until_a_class_has_asked_it_keeps_what_it_had() -> None:
 
 @pytest.mark.parametrize(("reserved", "waiting"), [({}, 9), ({ONE: 1}, 0)])
 def test_what_was_given_ends_with_the_release_or_the_deletion_of_the_pod(
-    reserved: Mapping[Key, int], waiting: int
+    reserved: Mapping[ReservationKey, int], waiting: int
 ) -> None:
     turn = AskingRound()
     turn.ask(pod("a"))

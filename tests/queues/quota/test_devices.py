@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queues.apimachinery.pod_requests import CLAIMS
+from queues.apimachinery.pod_requests import CLAIMS, Requests
 from queues.queue import Queue
 from queues.quota.devices import (
     ABSENT,
@@ -22,7 +22,7 @@ from queues.quota.devices import (
     with_devices,
 )
 from queues.quota.lack import Lack, LackKind
-from queues.quota.usage import Requests, Usage, quota_requests
+from queues.quota.usage import Usage, quota_requests
 from queues.tree import Tree
 from tests.support.cases import each_case
 

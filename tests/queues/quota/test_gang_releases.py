@@ -10,15 +10,25 @@ from typing import Any
 import msgspec
 import pytest
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.queue import ROOT, Amounts, DequeueStrategy, Queue
 from queues.quota.gang_turns import CLUSTER
-from queues.quota.gangs import Asked, Gang, GangPod, NotAsked, PodState, ask, gang_of, unused_resources
+from queues.quota.gangs import (
+    Gang,
+    GangPod,
+    NotAsked,
+    PodState,
+    RequestedPods,
+    ask,
+    gang_of,
+    unused_resources,
+)
 from queues.quota.lack import Lack, LackKind
-from queues.quota.ledger import ALL_PODS, Ledger, Reason
+from queues.quota.ledger import ALL_PODS, AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
-from queues.quota.usage import NODES_TURN, TURN, Requests, quota_requests
+from queues.quota.usage import NODES_TURN, TURN, quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 from tests.support.examples import scaled
@@ -59,7 +69,7 @@ class History:
     with one by the rules as they are written.
     """
 
-    def __init__(self, seed: int, *, asks: Callable[..., Asked | NotAsked] = ask) -> None:
+    def __init__(self, seed: int, *, asks: Callable[..., RequestedPods | NotAsked] = ask) -> None:
         self._chance = random.Random(seed)
         self._asks = asks
         self.tree = Tree({each.name: each for each in self._queues()})
@@ -180,7 +190,7 @@ class History:
         entries: dict[str, WaitingPod] = {}
         for made in self.made.values():
             found = self._asks(made.gang, made.pods.values(), keeps=made.keeps)
-            if isinstance(found, Asked):
+            if isinstance(found, RequestedPods):
                 asked = [found.minimum] if found.minimum is not None else []
                 entries |= {entry.uid: entry for entry in (*asked, *found.others)}
         for queue in NAMES:
@@ -201,8 +211,8 @@ class History:
                     after[queue][resource] = after[queue].get(resource, 0) + amount
         with self.ledger.together():
             for queue, amounts in after.items():
-                self.ledger.set_all(queue, Reason.RELEASING, {})
-                self.ledger.set_all(queue, Reason.USED, {ALL_PODS: amounts.items()})
+                self.ledger.set_all(queue, AmountReason.RELEASING, {})
+                self.ledger.set_all(queue, AmountReason.USED, {ALL_PODS: amounts.items()})
         for queue, resource in self.ledger.take_falls():
             self.index.fell(queue, resource)
 
@@ -260,13 +270,13 @@ def test_passes_release_what_the_rules_say_and_gangs_whole(part: int) -> None:
     assert {seed: faults for seed in seeds if (faults := History(seed).run())} == {}
 
 
-def one_by_one(gang: Gang, pods: Iterable[GangPod], *, keeps: bool) -> Asked:
+def one_by_one(gang: Gang, pods: Iterable[GangPod], *, keeps: bool) -> RequestedPods:
     """Without gangs."""
     waiting = [member.pod for member in pods if member.state is PodState.WAITS]
-    return Asked(others=tuple(waiting))
+    return RequestedPods(others=tuple(waiting))
 
 
-def without_what_is_kept(gang: Gang, pods: Iterable[GangPod], *, keeps: bool) -> Asked | NotAsked:
+def without_what_is_kept(gang: Gang, pods: Iterable[GangPod], *, keeps: bool) -> RequestedPods | NotAsked:
     """Keeps room for a gang that was not asked for."""
     found = ask(gang, pods, keeps=keeps)
     if isinstance(found, NotAsked) or found.minimum is None:
@@ -277,7 +287,7 @@ def without_what_is_kept(gang: Gang, pods: Iterable[GangPod], *, keeps: bool) ->
         for resource, amount in by_uid[uid]:
             total[resource] = total.get(resource, 0) + amount
     requests = tuple(sorted(total.items()))
-    return Asked(minimum=msgspec.structs.replace(found.minimum, requests=requests))
+    return RequestedPods(minimum=msgspec.structs.replace(found.minimum, requests=requests))
 
 
 @pytest.mark.parametrize(
@@ -324,14 +334,14 @@ def test_what_volcano_gives_back_of_two_gangs_goes_to_the_other_whole() -> None:
     large = gang_of("large", "q2", NOW, min_member=2)
     members = {name: GangPod(a_pod(name, "q2", cpu=1)) for name in "abcd"}
     found = ask(large, members.values())
-    assert isinstance(found, Asked)
+    assert isinstance(found, RequestedPods)
     assert found.minimum is not None
     kept.index.put(found.minimum)
     assert kept.released() == ["large"]
     for name in "ab":
         members[name] = msgspec.structs.replace(members[name], state=PodState.PLACED)
     found = ask(large, members.values())
-    assert isinstance(found, Asked)
+    assert isinstance(found, RequestedPods)
     for each in found.others:
         kept.index.put(each)
     assert kept.released() == ["c", "d"], "beyond the minimum one by one"

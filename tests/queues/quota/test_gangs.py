@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.apimachinery.pod_requests import CLAIMS
+from queues.apimachinery.pod_requests import CLAIMS, Requests
 from queues.apimachinery.quantities import Amount
 from queues.quota.book import MAX_INTENTS
 from queues.quota.devices import COUNTED, ClaimFault, claimed_devices
 from queues.quota.gangs import (
     MAX_TASKS,
-    Asked,
     Gang,
     GangPod,
     NotAsked,
     NotAskedKind,
     PodState,
+    RequestedPods,
     ask,
     gang_of,
     is_placed,
@@ -33,7 +33,7 @@ from queues.quota.gangs import (
 )
 from queues.quota.lack import Lack
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Limit, Requests, never_lack, quota_requests
+from queues.quota.usage import Limit, never_lack, quota_requests
 from tests.support.cases import each_case
 from tests.support.examples import examples
 
@@ -77,7 +77,7 @@ def pods(text: str) -> list[GangPod]:
     return [pod(f"{at:02}", states[state], task=task) for at, (state, _, task) in enumerate(words)]
 
 
-def outcome(found: Asked | NotAsked) -> str:
+def outcome(found: RequestedPods | NotAsked) -> str:
     if isinstance(found, NotAsked):
         return str(found)
     if found.minimum is not None:
@@ -90,13 +90,13 @@ def test_the_priority_of_a_gang_is_that_of_its_minimum_and_of_what_is_beyond_it(
     members = [pod("a", priority=3), pod("b", priority=1)]
     for own, expected in ((None, 3), (7, 7), (-2, -2)):
         found = ask(gang(2, priority=own), members)
-        assert isinstance(found, Asked)
+        assert isinstance(found, RequestedPods)
         assert found.minimum is not None
         assert found.minimum.priority == expected
     beyond = [pod("c", PLACED), pod("d", PLACED), *members]
     for own, others in ((None, [3, 1]), (7, [7, 7])):
         found = ask(gang(2, priority=own), beyond)
-        assert isinstance(found, Asked)
+        assert isinstance(found, RequestedPods)
         assert [each.priority for each in found.others] == others
 
 
@@ -194,7 +194,7 @@ def test_five_thousand_pods_of_one_podgroup() -> None:
     members = pods("w " * 5000)
     assert outcome(ask(gang(2), members)) == "whole: 00 01"
     begun = ask(gang(2), [*pods("p p"), *members[2:]])
-    assert isinstance(begun, Asked)
+    assert isinstance(begun, RequestedPods)
     assert len(begun.others) == 4998
     never = ask(gang(5000), members)
     assert outcome(never) == f"5000 pods are to start together, and {MAX_INTENTS} can at most"
@@ -204,19 +204,19 @@ def test_the_minimum_has_the_pods_of_highest_priority_then_the_oldest() -> None:
     members = [pod("a"), pod("b", age=9), pod("c", priority=3), pod("d", age=5)]
     found = ask(gang(3), members)
     assert outcome(found) == "whole: c b d"
-    assert isinstance(found, Asked)
+    assert isinstance(found, RequestedPods)
     assert found.minimum == WaitingPod("gang", "team", (("cpu", 3), ("pods", 3)), 3, NOW, ("c", "b", "d"))
 
 
 def test_the_priority_of_the_group_counts_where_it_has_one() -> None:
     found = ask(gang(2, priority=7), [pod("a", priority=9), pod("b")])
-    assert isinstance(found, Asked)
+    assert isinstance(found, RequestedPods)
     assert found.minimum is not None
     assert found.minimum.priority == 7
 
 
-def requests_of(found: Asked | NotAsked) -> dict[str, Amount]:
-    assert isinstance(found, Asked)
+def requests_of(found: RequestedPods | NotAsked) -> dict[str, Amount]:
+    assert isinstance(found, RequestedPods)
     assert found.minimum is not None
     return dict(found.minimum.requests)
 
@@ -265,7 +265,7 @@ def test_what_is_kept_for_a_gang_is_used_by_its_own_pods_first() -> None:
 
     def asked(*, keeps: bool) -> list[dict[str, Amount]]:
         found = ask(driver, members, keeps=keeps)
-        assert isinstance(found, Asked)
+        assert isinstance(found, RequestedPods)
         return [dict(each.requests) for each in found.others]
 
     assert asked(keeps=True) == [{}, {"cpu": 1}, {"cpu": 2, "pods": 1}]
@@ -284,7 +284,7 @@ def test_what_is_kept_from_the_release_of_a_minimum_on_is_used_by_what_is_beyond
     members = [pod("a", PLACED), pod("b")]
     assert requests_of(ask(made, members, keeps_once_started=True)) == requests_of(ask(made, members))
     beyond = ask(made, [pod("a", PLACED), pod("b", PLACED), pod("c", cpu=2)], keeps_once_started=True)
-    assert isinstance(beyond, Asked)
+    assert isinstance(beyond, RequestedPods)
     assert [dict(each.requests) for each in beyond.others] == [{"pods": 1}]
 
 
@@ -365,10 +365,10 @@ def test_a_pod_whose_claims_were_not_read_makes_the_claims_of_the_gang_unread() 
 
 def test_as_many_may_start_together_as_a_book_has_room_for() -> None:
     members = [pod(f"{number:04}") for number in range(MAX_INTENTS + 1)]
-    assert isinstance(ask(gang(MAX_INTENTS), members), Asked)
+    assert isinstance(ask(gang(MAX_INTENTS), members), RequestedPods)
     assert isinstance(ask(gang(MAX_INTENTS + 1), members), NotAsked)
     members[0] = pod("0000", PLACED)
-    assert isinstance(ask(gang(MAX_INTENTS + 1), members), Asked)
+    assert isinstance(ask(gang(MAX_INTENTS + 1), members), RequestedPods)
 
 
 def test_the_task_is_that_of_the_annotation_else_of_the_label() -> None:
@@ -457,7 +457,7 @@ def test_as_much_is_asked_for_as_is_used_and_kept_afterwards(
 ) -> None:
     made, members = case
     found = ask(made, members, keeps=keeps)
-    if not isinstance(found, Asked) or made.is_single:
+    if not isinstance(found, RequestedPods) or made.is_single:
         return
     if found.minimum is not None:
         asked_together = dict(found.minimum.requests)
@@ -465,7 +465,7 @@ def test_as_much_is_asked_for_as_is_used_and_kept_afterwards(
             assert asked_together.get(resource, 0) == more
         return
     found = ask(made, members, keeps=True)
-    assert isinstance(found, Asked)
+    assert isinstance(found, RequestedPods)
     asked = {each.uid: dict(each.requests) for each in found.others}
     some = {uid for uid in asked if chance.random() < 0.5}
     for resource, more in growth(made, members, some, keeps=True):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.quota import giving_back
-from queues.quota.giving_back import Asked, Borrowed, GivingBack
+from queues.quota.giving_back import AllowedTaking, Borrowed, GivingBack
 from queues.quota.kept_victims import kept_victims
-from queues.quota.ledger import Reason
+from queues.quota.ledger import AmountReason
 from queues.quota.started_gangs import StartedGang
 from queues.quota.usage import negative
 from tests.queues.quota.test_lending import PREEMPT, RECLAIM, Cluster, amounts, asking, queue
@@ -129,7 +129,9 @@ def test_a_gang_of_which_one_pod_stays_goes_down_to_its_minimum_alone(fields: di
         cluster = GangCluster(queue("a", deserved=4), queue("b"), whole=4)
         cluster.gang("b", "ring", 1, 1, 1, least=least)
         [odd] = cluster.gang("b", "ring", 1, least=least, **fields)
-        spares = Asked(others=giving_back.Taking(is_allowed=True, spares_critical=True, lower_only=True))
+        spares = AllowedTaking(
+            others=giving_back.Taking(is_allowed=True, spares_critical=True, lower_only=True)
+        )
         look = cluster.look({"none": 0})
         found = look.ask(asking("a", amounts(1), 5), spares) or ()
         look.close()
@@ -228,7 +230,7 @@ def clusters(draw: Any) -> tuple[GangCluster, list[int], int]:
                 cluster.kept.add(draw(st.sampled_from(uids)))
         else:
             cluster.runs(of, *cpus, **fields)
-    cluster.ledger.set_one("c", Reason.USED, "left", amounts(left))  # nothing is free
+    cluster.ledger.set_one("c", AmountReason.USED, "left", amounts(left))  # nothing is free
     order = draw(st.permutations(range(30)))
     return cluster, order, draw(st.integers(1, 8))
 

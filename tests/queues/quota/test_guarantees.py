@@ -9,12 +9,13 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.queue import Queue, StoppedGuarantee
 from queues.quota.guarantees import effective_guarantees
 from queues.quota.lack import Lack, LackKind
 from queues.quota.rules import Rules
-from queues.quota.usage import Requests, Usage
+from queues.quota.usage import Usage
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
 from tests.support.cases import each_case

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given
 
-from queues.quota.giving_back import Asked, Borrowed, Taking
+from queues.quota.giving_back import AllowedTaking, Borrowed, Taking
 from queues.quota.kept_by import KeptBy, kept_text
 from queues.quota.kept_victims import KeptVictims, QueueVictims, kept_victims
 from tests.queues.quota.test_giving_back_gangs import GangCluster, clusters
@@ -16,7 +16,7 @@ from tests.support.examples import examples
 
 
 def told(
-    cluster: GangCluster, cpu: int, *, asked: Asked = RECLAIM, priority: int = 0, of: str = "a"
+    cluster: GangCluster, cpu: int, *, asked: AllowedTaking = RECLAIM, priority: int = 0, of: str = "a"
 ) -> KeptVictims:
     before = cluster.used()
     look, claimant = cluster.look({"none": 0}), asking(of, amounts(cpu), priority)
@@ -44,7 +44,7 @@ def test_each_rule_says_how_many_it_keeps(fields: dict[str, Any], rule: KeptBy) 
     cluster = lab()
     cluster.runs("b", *[1] * 7, **fields)
     cluster.runs("b", 1)
-    spares = Asked(others=Taking(is_allowed=True, spares_critical=True, lower_only=True))
+    spares = AllowedTaking(others=Taking(is_allowed=True, spares_critical=True, lower_only=True))
     found = told(cluster, 2, asked=spares, priority=5)
     assert found == KeptVictims(queues=(QueueVictims(queue="b", could=8, kept=((rule, 7),)),))
     assert found.lines() == [f'8 pods of queue "b" could go: {kept_text([(rule, 7)])}, 1 would not suffice']

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.queue import Queue
 from queues.quota.devices import ClaimCount
-from queues.quota.ledger import ALL_PODS, Ledger, Reason
+from queues.quota.ledger import ALL_PODS, AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import TURN, Requests
+from queues.quota.usage import TURN
 from queues.tree import Tree
 from tests.support.quota.kept_index import NOW, a_pod, a_queue
 
@@ -37,16 +38,16 @@ def cpu(of: Ledger, queue: str = "lab") -> Amount:
 
 def test_amounts_count_in_their_queue_and_in_those_above_by_reason() -> None:
     found = ledger()
-    found.set_all("team", Reason.USED, {ALL_PODS: [("cpu", 2), ("pods", 0)]})
-    found.set_one("other", Reason.KEPT, "gang", ONE)
+    found.set_all("team", AmountReason.USED, {ALL_PODS: [("cpu", 2), ("pods", 0)]})
+    found.set_one("other", AmountReason.KEPT, "gang", ONE)
     assert (cpu(found, "team"), cpu(found), cpu(found, "root")) == (2, 3, 3)
-    assert found.amounts("team") == {Reason.USED: {"cpu": 2}}
-    below = {reason: found.amounts_below("lab", reason, tree=tree(*LAB)) for reason in Reason}
+    assert found.amounts("team") == {AmountReason.USED: {"cpu": 2}}
+    below = {reason: found.amounts_below("lab", reason, tree=tree(*LAB)) for reason in AmountReason}
     assert {reason: amounts for reason, amounts in below.items() if amounts} == {
-        Reason.USED: {"cpu": 2},
-        Reason.KEPT: {"cpu": 1},
+        AmountReason.USED: {"cpu": 2},
+        AmountReason.KEPT: {"cpu": 1},
     }
-    assert found.amounts_below("lab", Reason.USED, tree=tree(*MOVED)) == {}
+    assert found.amounts_below("lab", AmountReason.USED, tree=tree(*MOVED)) == {}
 
 
 def test_a_release_that_does_not_begin_after_all_leaves_room_for_those_that_were_blocked_by_it() -> None:
@@ -72,21 +73,21 @@ def test_what_begins_twice_counts_twice_and_is_taken_back_once() -> None:
 
 def test_a_turn_is_no_amount() -> None:
     found = ledger()
-    found.set_one("team", Reason.SET_ASIDE, "class", (*ONE, (TURN, 1)))
+    found.set_one("team", AmountReason.SET_ASIDE, "class", (*ONE, (TURN, 1)))
     with found.assume() as assumed:
         assumed.add("team", ((TURN, 1),))
         assert TURN not in found.usage.used("team")
-    assert found.amounts("team") == {Reason.SET_ASIDE: {"cpu": 1}}
+    assert found.amounts("team") == {AmountReason.SET_ASIDE: {"cpu": 1}}
 
 
 def test_what_one_reason_has_more_and_another_less_has_not_fallen() -> None:
     found = ledger()
-    found.set_one("team", Reason.KEPT, "gang", [("cpu", 3)])
+    found.set_one("team", AmountReason.KEPT, "gang", [("cpu", 3)])
     with found.together():
-        found.set_one("team", Reason.KEPT, "gang", ONE)
-        found.set_all("team", Reason.USED, {ALL_PODS: [("cpu", 2)]})
+        found.set_one("team", AmountReason.KEPT, "gang", ONE)
+        found.set_all("team", AmountReason.USED, {ALL_PODS: [("cpu", 2)]})
     assert found.take_falls() == []
-    found.set_one("team", Reason.KEPT, "gang", ())
+    found.set_one("team", AmountReason.KEPT, "gang", ())
     assert [each for each in found.take_falls() if each[0] == "lab"] == [("lab", "cpu")]
     assert found.take_falls() == []
 
@@ -105,23 +106,23 @@ def test_of_claims_that_pods_share_what_they_count_falls_too() -> None:
     found = Ledger(
         tree(Queue(name="lab", parent="root", capability=((gpu, 4),))), claims=lambda name: counts[name]
     )
-    found.set_one("lab", Reason.USED, ALL_PODS, [(claim, 1)])
+    found.set_one("lab", AmountReason.USED, ALL_PODS, [(claim, 1)])
     assert found.usage.used("lab") == {gpu: 2}
     counts[claim] = ClaimCount(((gpu, 1),))
     found.recount([claim])
     assert found.usage.used("lab") == {gpu: 1}
     assert set(found.take_falls()) == {("lab", gpu), ("root", gpu)}
-    found.set_one("lab", Reason.USED, ALL_PODS, ())
+    found.set_one("lab", AmountReason.USED, ALL_PODS, ())
     assert ("lab", gpu) in set(found.take_falls())
 
 
 def test_what_is_left_out_counts_again_as_it_is_then() -> None:
     found = ledger()
-    found.set_one("team", Reason.SET_ASIDE, "a", [("cpu", 3)])
-    found.set_one("team", Reason.USED, ALL_PODS, ONE)
-    with found.without(Reason.SET_ASIDE):
+    found.set_one("team", AmountReason.SET_ASIDE, "a", [("cpu", 3)])
+    found.set_one("team", AmountReason.USED, ALL_PODS, ONE)
+    with found.without(AmountReason.SET_ASIDE):
         assert cpu(found) == 1
-        found.set_one("team", Reason.SET_ASIDE, "a", [("cpu", 2)])
+        found.set_one("team", AmountReason.SET_ASIDE, "a", [("cpu", 2)])
         found.begin(a_pod("p", "team", cpu=1))
         assert cpu(found) == 2
     assert cpu(found) == 4
@@ -135,9 +136,9 @@ def test_what_is_assumed_ends_with_a_change_of_what_counts(change: str) -> None:
     inner.add("team", [("cpu", -1)])
     assert cpu(found) == 2
     changes = {
-        "entries": lambda: found.set_one("other", Reason.USED, ALL_PODS, ONE),
+        "entries": lambda: found.set_one("other", AmountReason.USED, ALL_PODS, ONE),
         "tree": lambda: found.begin_anew(tree(*MOVED)),
-        "reason": lambda: found.without(Reason.KEPT).__enter__(),
+        "reason": lambda: found.without(AmountReason.KEPT).__enter__(),
         "unplaced": lambda: found.set_unplaced(1, resources=()),
     }
     changes[change]()
@@ -154,9 +155,9 @@ class Model:
 
     def __init__(self) -> None:
         self.ledger, self.queues = ledger(), LAB
-        self.entries: dict[tuple[str, Reason, str], Requests] = {}
+        self.entries: dict[tuple[str, AmountReason, str], Requests] = {}
         self.assumed: list[tuple[str, Requests]] = []
-        self.without: set[Reason] = set()
+        self.without: set[AmountReason] = set()
         self._before: Mapping[tuple[str, str], Amount] = {}
 
     def used(self) -> dict[str, dict[str, Amount]]:
@@ -169,10 +170,10 @@ class Model:
                     of_queue[name] = of_queue.get(name, 0) + amount
         return {queue: without_zeros(amounts) for queue, amounts in found.items() if without_zeros(amounts)}
 
-    def _is_in(self, reason: Reason) -> bool:
+    def _is_in(self, reason: AmountReason) -> bool:
         return reason not in self.without
 
-    def apply(self, what: str, queue: str, reason: Reason, owner: str, amounts: Requests) -> None:
+    def apply(self, what: str, queue: str, reason: AmountReason, owner: str, amounts: Requests) -> None:
         key, version = (queue, reason, owner), self.ledger.version
         if what == "set":
             self.ledger.set_one(queue, reason, owner, amounts)
@@ -184,8 +185,8 @@ class Model:
         elif what == "begin":
             requests = tuple(sorted((*amounts, ("pods", 1))))
             self.ledger.begin(WaitingPod(owner, queue, requests, 0, NOW))
-            known = self.entries.get((queue, Reason.RELEASING, owner), ())
-            self.entries[queue, Reason.RELEASING, owner] = (*known, *amounts, ("pods", 1))
+            known = self.entries.get((queue, AmountReason.RELEASING, owner), ())
+            self.entries[queue, AmountReason.RELEASING, owner] = (*known, *amounts, ("pods", 1))
         elif what == "move":
             self.queues = MOVED if self.queues is LAB else LAB
             self.ledger.begin_anew(tree(*self.queues))
@@ -215,15 +216,15 @@ QUANTITIES = st.lists(
 STEPS = st.tuples(
     st.sampled_from(("set", "set", "set all", "begin", "assume", "move")),
     st.sampled_from(("lab", "team", "other")),
-    st.sampled_from(tuple(Reason)),
+    st.sampled_from(tuple(AmountReason)),
     st.sampled_from(("a", "b")),
     QUANTITIES,
 )
 
 
-@given(st.lists(st.lists(STEPS, max_size=4), max_size=6), st.sampled_from(tuple(Reason)))
+@given(st.lists(st.lists(STEPS, max_size=4), max_size=6), st.sampled_from(tuple(AmountReason)))
 def test_what_queues_use_is_the_sum_of_all_entries_whatever_happened(
-    blocks: list[list[tuple[str, str, Reason, str, Requests]]], left_out: Reason
+    blocks: list[list[tuple[str, str, AmountReason, str, Requests]]], left_out: AmountReason
 ) -> None:
     """Each second block leaves a reason out; each third one is one change."""
     model = Model()

@@ -10,18 +10,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.queue import Queue
-from queues.quota.giving_back import Asked, Borrowed, GivingBack, Taking, shortages
-from queues.quota.ledger import Ledger, Reason
+from queues.quota.giving_back import AllowedTaking, Borrowed, GivingBack, Taking, shortages
+from queues.quota.ledger import AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Requests
 from queues.tree import Tree
 from tests.support.cases import each_case
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-RECLAIM = Asked(others=Taking(is_allowed=True))
-PREEMPT = Asked(own=Taking(is_allowed=True))
+RECLAIM = AllowedTaking(others=Taking(is_allowed=True))
+PREEMPT = AllowedTaking(own=Taking(is_allowed=True))
 
 
 def amounts(cpu: int | None = None, memory: int | None = None) -> Requests:
@@ -59,16 +59,22 @@ class Cluster:
             since = NOW + timedelta(seconds=len(self.pods))
             pod = Borrowed(uid=uid, queue=of, requests=amounts(cpu, memory), since=since, **fields)
             self.pods[uid] = pod
-            self.ledger.set_one(of, Reason.USED, uid, pod.requests)
+            self.ledger.set_one(of, AmountReason.USED, uid, pod.requests)
             uids.append(uid)
         return uids
 
     def ask(
-        self, of: str, cpu: int, *, memory: int | None = None, asked: Asked = RECLAIM, priority: int = 0
+        self,
+        of: str,
+        cpu: int,
+        *,
+        memory: int | None = None,
+        asked: AllowedTaking = RECLAIM,
+        priority: int = 0,
     ) -> list[str]:
         return self.ask_for(asking(of, amounts(cpu, memory), priority), asked)
 
-    def ask_for(self, claimant: WaitingPod, asked: Asked = RECLAIM) -> list[str]:
+    def ask_for(self, claimant: WaitingPod, asked: AllowedTaking = RECLAIM) -> list[str]:
         before = self.used()
         look = self.look()
         found = look.ask(claimant, asked) or ()
@@ -95,7 +101,7 @@ class Cluster:
 
     def end(self, uid: str) -> Borrowed:
         pod = self.pods.pop(uid)
-        self.ledger.set_one(pod.queue, Reason.USED, uid, ())
+        self.ledger.set_one(pod.queue, AmountReason.USED, uid, ())
         return pod
 
 
@@ -183,10 +189,10 @@ def test_actions_say_whose_pods_may_go() -> None:
     cluster = two()
     cluster.runs("b", *[1] * 9)
     own = cluster.runs("a", 1, priority=1)
-    assert cluster.ask("a", 1, asked=Asked(), priority=5) == []
+    assert cluster.ask("a", 1, asked=AllowedTaking(), priority=5) == []
     assert cluster.ask("a", 1, asked=PREEMPT, priority=5) == own
     assert cluster.ask("a", 1, asked=PREEMPT, priority=1) == []
-    both = Asked(own=Taking(is_allowed=True), others=Taking(is_allowed=True))
+    both = AllowedTaking(own=Taking(is_allowed=True), others=Taking(is_allowed=True))
     assert cluster.ask("a", 1, asked=both, priority=5) == own, "the nearest first"
     assert cluster.ask("a", 1, asked=both, priority=1) != own
 
@@ -298,7 +304,7 @@ def test_policies_spare_critical_pods_and_those_of_no_lower_priority() -> None:
     cluster = two()
     cluster.runs("b", *[1] * 8, is_critical=True)
     cluster.runs("b", 1, 1, priority=7)
-    spares = Asked(others=Taking(is_allowed=True, spares_critical=True, lower_only=True))
+    spares = AllowedTaking(others=Taking(is_allowed=True, spares_critical=True, lower_only=True))
     assert cluster.ask("a", 1, asked=spares, priority=7) == []
     assert len(cluster.ask("a", 1, asked=spares, priority=8)) == 1
     assert cluster.ask("a", 3, asked=spares, priority=8) == []
@@ -306,11 +312,11 @@ def test_policies_spare_critical_pods_and_those_of_no_lower_priority() -> None:
 
 
 def test_two_policies_let_take_what_both_do() -> None:
-    both = Asked(own=Taking(is_allowed=True), others=Taking(is_allowed=True, lower_only=True))
-    found = both.within(Asked(others=Taking(is_allowed=True, spares_critical=True)))
-    assert found == Asked(others=Taking(is_allowed=True, spares_critical=True, lower_only=True))
+    both = AllowedTaking(own=Taking(is_allowed=True), others=Taking(is_allowed=True, lower_only=True))
+    found = both.within(AllowedTaking(others=Taking(is_allowed=True, spares_critical=True)))
+    assert found == AllowedTaking(others=Taking(is_allowed=True, spares_critical=True, lower_only=True))
     assert both.is_any
-    assert not both.within(Asked()).is_any
+    assert not both.within(AllowedTaking()).is_any
 
 
 def test_what_a_search_in_vain_took_may_be_taken_by_the_next() -> None:

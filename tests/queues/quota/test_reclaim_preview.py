@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from queues.queue import DequeueStrategy, Queue
-from queues.quota.giving_back import Asked, Borrowed, Taking
-from queues.quota.ledger import Ledger, Reason
+from queues.quota.giving_back import AllowedTaking, Borrowed, Taking
+from queues.quota.ledger import AmountReason, Ledger
 from queues.quota.reclaim_preview import ReclaimFacts, who_would_go
 from queues.tree import Tree
 from tests.support.quota.kept_index import a_pod
 
-TAKES = Asked(others=Taking(is_allowed=True))
+TAKES = AllowedTaking(others=Taking(is_allowed=True))
 
 
 def test_in_a_fifo_queue_who_never_fits_keeps_nobody_behind_it_from_what_the_queue_deserves() -> None:
@@ -31,7 +31,7 @@ def test_in_a_fifo_queue_who_never_fits_keeps_nobody_behind_it_from_what_the_que
         requests=a_pod("runs", "other", cpu=4).requests,
         since=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    ledger.set_one("other", Reason.USED, "runs", runs.requests)
+    ledger.set_one("other", AmountReason.USED, "runs", runs.requests)
     waiting = [a_pod("huge", "team", age=9, cpu=5), a_pod("next", "team", cpu=1)]
     facts = ReclaimFacts(ledger=ledger, waiting=waiting, pods=[runs], reclaimable=lambda _name: True)
     found = who_would_go("team", tree=tree, asked=TAKES, facts=facts)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from queues.queue import Amounts, DequeueStrategy, Queue
 from queues.quota.lack import Lack, LackKind
-from queues.quota.ledger import ALL_PODS, Ledger, Reason
+from queues.quota.ledger import ALL_PODS, AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.usage import quota_requests
@@ -65,7 +65,7 @@ class Case:
         self.blocked: dict[str, Lack] = {}
 
     def uses(self, of: str, amount: int) -> Case:
-        self.ledger.set_all(of, Reason.USED, {ALL_PODS: quota_requests(cpu(amount))})
+        self.ledger.set_all(of, AmountReason.USED, {ALL_PODS: quota_requests(cpu(amount))})
         return self
 
     def released(self, *pods: WaitingPod) -> list[str]:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from queues.apimachinery.pod_requests import Requests
 from queues.policies.policy_set import GLOBAL_KEY
 from queues.policies.policy_texts import read_policies
 from queues.queue import Amounts, Queue
 from queues.quota.lack import Lack, LackKind
 from queues.quota.rules import Rules
-from queues.quota.usage import Requests, Usage, quota_requests
+from queues.quota.usage import Usage, quota_requests
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
 from tests.support.cases import each_case

@@ -16,7 +16,7 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import Queue
-from queues.quota.ledger import Ledger, Reason
+from queues.quota.ledger import AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.usage import quota_requests
@@ -301,7 +301,7 @@ def ledger_of(case: Case) -> tuple[Tree, Ledger]:
     tree = Tree({each.name: each for each in (root, *case.queues)})
     ledger = Ledger(tree)
     for number, (name, requests) in enumerate(case.runs):
-        ledger.set_one(name, Reason.USED, number, quota_requests(tuple(requests.items())))
+        ledger.set_one(name, AmountReason.USED, number, quota_requests(tuple(requests.items())))
     return tree, ledger
 
 

@@ -12,7 +12,7 @@ from queues.apimachinery.pod_requests import CLAIMS
 from queues.queue import Amounts, DequeueStrategy, Queue
 from queues.quota.devices import COUNTED, ClaimCount, ClaimFault
 from queues.quota.lack import Lack, LackKind
-from queues.quota.ledger import Ledger, Reason
+from queues.quota.ledger import AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.set_aside import SetAside
 from queues.quota.subscriptions import Subscriptions
@@ -205,7 +205,7 @@ def test_one_end_looks_at_the_classes_that_have_room_now_and_at_no_other() -> No
     for size in range(2, 9):
         kept.index.put(a_pod(f"asks-{size}", "team", cpu=size))
     assert kept.released() == ["runs"]
-    kept.ledger.set_one("team", Reason.RELEASING, "runs", [("cpu", 7)])
+    kept.ledger.set_one("team", AmountReason.RELEASING, "runs", [("cpu", 7)])
     kept.tell_falls()
     lines = kept.index.open_lines(kept.usage, now=0.0)
     opened = [pods.requests for line in lines for pods in line.classes.values() if pods.lack is None]

@@ -10,7 +10,7 @@ import pytest
 from queues.queue import Queue
 from queues.status.acknowledgement import Obstacle, ObstacleReason, obstacles
 from queues.verdict import is_by_window
-from queues.windows.entries import Entry
+from queues.windows.entries import CurrentWindow
 from queues.windows.stops import WindowStop
 from tests.queues.status.test_acknowledgement_of_binds import evidence, view
 from tests.support.cases import each_case
@@ -22,7 +22,7 @@ KNOWS, OLDER = (
 )
 IN_WINDOW: dict[str, Any] = {
     "windows": (WindowStop(name="w", stop_policy=HOLD),),
-    "in_window": (Entry(name="w", start=NOW, until=NOW),),
+    "in_window": (CurrentWindow(name="w", start=NOW, until=NOW),),
 }
 
 

@@ -16,7 +16,7 @@ from queues.states import ParkedPods
 from queues.status.changes import (
     HISTORY_LIMIT,
     SETTINGS_LIMIT,
-    Change,
+    HistoryLine,
     changes_between,
     describe_change,
     history_text,
@@ -79,7 +79,7 @@ def test_a_change_tells_the_field_and_both_values(
     """One edit of one field is one line, with who, why and when."""
     field, old, new = told
     assert changes_between(queue("q", **was), queue("q", **now), by="ann", reason="disks", at=NOW) == [
-        Change(by="ann", field=field, from_=old, to=new, reason="disks", at="2030-01-01T12:00:00Z")
+        HistoryLine(by="ann", field=field, from_=old, to=new, reason="disks", at="2030-01-01T12:00:00Z")
     ]
 
 
@@ -89,7 +89,7 @@ def test_what_pods_meet_is_told_too_and_without_the_reason_of_a_stop(
 ) -> None:
     field, old, new = told
     assert changes_between(queue("q", **was), queue("q", **now), by="ann", reason="disks", at=NOW) == [
-        Change(by="ann", field=field, from_=old, to=new, at="2030-01-01T12:00:00Z")
+        HistoryLine(by="ann", field=field, from_=old, to=new, at="2030-01-01T12:00:00Z")
     ]
 
 
@@ -107,8 +107,8 @@ def test_amounts_of_any_number_are_cut_and_still_differ() -> None:
 
 
 def test_who_edits_a_limit_all_the_time_leaves_the_lines_of_a_stop() -> None:
-    stop = Change(by="ann", field="state", from_="Open", to="Suspended")
-    edits = [Change(by="bot", field="weight", from_=str(number), to="x") for number in range(60)]
+    stop = HistoryLine(by="ann", field="state", from_="Open", to="Suspended")
+    edits = [HistoryLine(by="bot", field="weight", from_=str(number), to="x") for number in range(60)]
     kept = parse_history(history_text([stop, *edits]) or "")
     assert kept == [stop, *edits[-SETTINGS_LIMIT:]]
     fifty = [stop, *edits[: HISTORY_LIMIT - 1]]
@@ -174,10 +174,10 @@ def test_a_change_is_written_as_the_design_names_it() -> None:
             "at": "2030-01-01T12:00:00Z",
         }
     ]
-    assert Change(by="ann", field="parent") == Change(
+    assert HistoryLine(by="ann", field="parent") == HistoryLine(
         by="ann", field="parent", from_="", to="", reason="", at=""
     )
-    assert msgspec.to_builtins(Change(by="ann", field="parent")) == {"by": "ann", "field": "parent"}
+    assert msgspec.to_builtins(HistoryLine(by="ann", field="parent")) == {"by": "ann", "field": "parent"}
 
 
 LATE = {"resume_at": NOW + SECOND}
@@ -221,10 +221,10 @@ def test_the_longest_names_and_reasons_fit_an_annotation() -> None:
     assert len(msgspec.json.encode([lines[0]] * HISTORY_LIMIT)) < 200 * 1024
 
 
-EARLIER = Change(
+EARLIER = HistoryLine(
     by="ann", field="state", from_="Open", to="Suspended", reason="disks", at="2030-01-01T12:00:00Z"
 )
-LATER = Change(by="bob", field="resumeAt", from_="2030-01-01T13:00:00Z", at="2030-01-01T12:00:01Z")
+LATER = HistoryLine(by="bob", field="resumeAt", from_="2030-01-01T13:00:00Z", at="2030-01-01T12:00:01Z")
 
 
 def test_only_the_lines_that_the_earlier_history_does_not_have_are_new() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 
 from queues.queue import Queue
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from queues.status.parent_cycles import cycle_text, find_cycles
 from queues.tree import Tree
 from tests.support.cases import each_case
@@ -23,8 +23,8 @@ from tests.support.rules.cases import (
 ROUND = tree(queue("a", "c"), queue("b", "a"), queue("c", "b"), queue("below", "b"), queue("apart"))
 
 
-def put(name: str, under: str, *, by: str = "alice", minute: int = 0) -> Change:
-    return Change(by=by, field="parent", from_="root", to=under, at=f"2030-01-01T12:{minute:02}:00Z")
+def put(name: str, under: str, *, by: str = "alice", minute: int = 0) -> HistoryLine:
+    return HistoryLine(by=by, field="parent", from_="root", to=under, at=f"2030-01-01T12:{minute:02}:00Z")
 
 
 def test_a_cycle_is_returned_once_whichever_of_its_queues_are_given() -> None:
@@ -42,7 +42,11 @@ def test_a_parent_that_is_not_there_is_no_cycle() -> None:
 def test_the_text_names_both_edits_and_the_way_out() -> None:
     """The two latest, in their order; other fields and older moves are left out; the latest is undone."""
     histories = {
-        "a": [put("a", "x", minute=50), put("a", "c", by="alice", minute=2), Change(by="x", field="state")],
+        "a": [
+            put("a", "x", minute=50),
+            put("a", "c", by="alice", minute=2),
+            HistoryLine(by="x", field="state"),
+        ],
         "b": [put("b", "a", by="early", minute=1)],
         "c": [put("c", "b", by="bob", minute=3)],
     }

@@ -23,11 +23,11 @@ from queues.why.explanation import (
     Claimant,
     ExplainedMembership,
     Explanation,
+    Fate,
     Holder,
     ObjectRef,
     ObservedObject,
     ObservedQueues,
-    Outcome,
     QueueRecord,
     Room,
 )
@@ -193,7 +193,7 @@ def explained(room: Room | None = None, **facts: Any) -> Explanation:
 def test_the_first_line_says_what_is_used() -> None:
     pod = waiting("p")
     found = explained(room_of(pod, line=line(pod), queues=seen(*LAB)))
-    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.outcome is Fate.WAITS_FOR_OTHER
     assert found.summary == 'Pod ns/p waits for room: queue "lab" uses cpu 8 of 8'
     never = explained(room_of(waiting("p", cpu=9), line=None, queues=seen(*LAB)))
     assert never.summary == 'Pod ns/p waits for room: queue "lab" never has cpu 9, its capability is 8'
@@ -239,7 +239,7 @@ def test_who_may_not_read_its_queue_is_told_in_the_words_that_are_on_the_pod() -
             ref=ref, message=TEXT, message_by="sluice", said=said, gates=("sluice.dev/quota",)
         )
         found = explain(subject, ExplainedMembership(queue="vision"), queues=None)
-        assert found.outcome is Outcome.WAITS_FOR_OTHER
+        assert found.outcome is Fate.WAITS_FOR_OTHER
         assert found.summary == 'Pod ns/p waits for room: queue "vision" has a quota, and is not stopped'
         expected = (f"it says: {TEXT}", 'you may not read queue "vision": this is what it says itself')
         assert found.notes == expected

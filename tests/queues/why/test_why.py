@@ -12,17 +12,17 @@ from queues.causes import Cause, CauseKind
 from queues.namespace_selectors import compile_selector
 from queues.queue import ROOT, Queue
 from queues.states import Desired, ParkedPods, State, StopPolicy
-from queues.status.changes import HISTORY_LIMIT, Change
+from queues.status.changes import HISTORY_LIMIT, HistoryLine
 from queues.status.closing import ClosingStatus
 from queues.tree import Tree
 from queues.why.explain import explain
 from queues.why.explanation import (
     ExplainedMembership,
     Explanation,
+    Fate,
     ObjectRef,
     ObservedObject,
     ObservedQueues,
-    Outcome,
     QueueRecord,
 )
 from queues.why.stop_causes import find_change
@@ -31,10 +31,10 @@ from tests.support.cases import each_case
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LATER = datetime(2030, 1, 1, 13, tzinfo=UTC)
 MADE = "2030-01-01T11:00:00Z"
-SUSPENDED = Change(
+SUSPENDED = HistoryLine(
     by="ann", field="state", from_="Open", to="Suspended", reason="quota", at="2030-01-01T11:30:00Z"
 )
-CLOSED = Change(by="bob", field="state", from_="Open", to="Closed", at="2030-01-01T11:40:00Z")
+CLOSED = HistoryLine(by="bob", field="state", from_="Open", to="Closed", at="2030-01-01T11:40:00Z")
 
 
 def queue(name: str, **wishes: Any) -> Queue:
@@ -69,7 +69,7 @@ STOPPED_BY_A = seen(
 def test_the_queue_at_fault_is_named_with_who_did_it_why_and_the_way_out() -> None:
     """A pod under a suspended ancestor leads to that ancestor, its last change and the command."""
     found = told(pod(gates=(well_known.GATE,)), STOPPED_BY_A)
-    assert found.outcome is Outcome.STOPPED
+    assert found.outcome is Fate.STOPPED
     assert (
         found.summary
         == 'Pod ns/p waits: queue "b" is Suspended by its ancestor "a" until 2030-01-01 13:00 UTC (quota)'
@@ -103,14 +103,14 @@ def test_a_stop_that_its_time_has_ended_is_none() -> None:
     """Past `resumeAt` the queue schedules, whoever has yet to write that."""
     past = datetime(2030, 1, 1, 11, tzinfo=UTC)
     found = told(pod(), seen(queue("b", desired=Desired.SUSPENDED, resume_at=past)))
-    assert (found.outcome, found.stops) == (Outcome.WAITS_FOR_OTHER, ())
+    assert (found.outcome, found.stops) == (Fate.WAITS_FOR_OTHER, ())
 
 
 def test_a_pod_whose_policy_has_no_action_for_it_waits_for_that() -> None:
     message = '0/3 nodes are available: 3 queue "b" schedules no pods with resource requests: its policy '
     message += '"small" has no action allocate; add the action to the policy, or name another policy'
     found = told(pod(message=message), seen(queue("b")))
-    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.outcome is Fate.WAITS_FOR_OTHER
     assert found.summary == (
         'Pod ns/p waits: its scheduling policy has no action for it; queue "b" is not stopped'
     )
@@ -122,7 +122,7 @@ def test_a_pod_whose_policy_has_no_action_for_it_waits_for_that() -> None:
 )
 def test_a_pod_without_room_waits_for_the_quota_of_its_queue(message: str) -> None:
     found = told(pod(gates=(well_known.QUOTA_GATE,), message=message), seen(queue("b")))
-    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.outcome is Fate.WAITS_FOR_OTHER
     assert found.summary == 'Pod ns/p waits for room: queue "b" has a quota, and is not stopped'
     unsaid = "its gate is still on; the controller takes it off, is it running?"
     assert found.notes == (f"it says: {message}" if message else unsaid,)
@@ -131,7 +131,7 @@ def test_a_pod_without_room_waits_for_the_quota_of_its_queue(message: str) -> No
 def test_a_pod_that_gets_no_victims_is_told_where_to_see_whom_its_policy_lets_it_evict() -> None:
     message = "0/3 nodes are available: 3 Insufficient cpu. preemption: no candidate node for preemption"
     found = told(pod(message=message), seen(queue("b")))
-    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.outcome is Fate.WAITS_FOR_OTHER
     assert found.notes == (
         f"kube-scheduler says: {message}",
         "it may not evict the pods that kube-scheduler chose; whom its policy lets it evict says: "
@@ -181,7 +181,7 @@ def test_a_pod_of_another_scheduler_without_the_marker_is_not_said_to_be_asked_a
     ],
 )
 def test_an_author_whose_change_did_not_lead_to_the_present_value_is_not_named(
-    changes: tuple[Change, ...], named: Change | None, created: str, *, lost: bool
+    changes: tuple[HistoryLine, ...], named: HistoryLine | None, created: str, *, lost: bool
 ) -> None:
     """The latest change of the field counts; else it was made so, or the history no longer says."""
     queues = seen(queue("b", desired=Desired.SUSPENDED), b=QueueRecord(changes=changes, created=MADE))
@@ -201,8 +201,8 @@ def test_an_author_whose_change_did_not_lead_to_the_present_value_is_not_named(
 )
 def test_each_cause_is_looked_up_in_its_field(cause: CauseKind, field: str, to: str) -> None:
     """A change of another field, later or not, is not what stopped the queue."""
-    wanted = Change(by="ann", field=field, to=to)
-    other = Change(by="eve", field="resumeAt", to="x")
+    wanted = HistoryLine(by="ann", field=field, to=to)
+    other = HistoryLine(by="eve", field="resumeAt", to="x")
     held = queue("b", parent="gone")
     of = Cause(kind=cause, queue="b", by="b", policy=StopPolicy.HOLD)
     assert find_change(of, queue=held, changes=(wanted, other)) == wanted
@@ -226,14 +226,14 @@ def test_a_broken_chain_names_the_queue_to_mend() -> None:
 def test_a_podgroup_that_is_not_there_is_what_its_pod_waits_for() -> None:
     """Which queue that will be nobody knows yet."""
     found = explain(pod(), ExplainedMembership(queue=None, group="gang"), queues=None)
-    assert found.outcome is Outcome.STOPPED
+    assert found.outcome is Fate.STOPPED
     assert found.summary == 'Pod ns/p waits: PodGroup "gang" does not exist'
 
 
 def test_for_a_pod_whose_queue_schedules_the_message_of_kube_scheduler_is_shown() -> None:
     """The queue is not the cause, and is said not to be."""
     found = told(pod(message="0/3 nodes are available"), seen(queue("b")))
-    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.outcome is Fate.WAITS_FOR_OTHER
     assert found.summary == 'Pod ns/p waits, but not for its queue: queue "b" schedules its pods'
     assert found.notes == ("kube-scheduler says: 0/3 nodes are available",)
 
@@ -275,7 +275,7 @@ def test_what_else_may_keep_a_pod_waiting_is_reported(gates: tuple[str, ...], no
 def test_a_pod_of_no_queue_is_reported_as_such() -> None:
     """What kube-scheduler says of it is told all the same."""
     found = explain(pod(message="no room"), None, queues=None)
-    assert (found.outcome, found.chain) == (Outcome.NOT_MEMBER, ())
+    assert (found.outcome, found.chain) == (Fate.NOT_MEMBER, ())
     assert found.summary == "Pod ns/p is of no queue: none holds it back"
     assert found.notes == ("kube-scheduler says: no room",)
 
@@ -293,13 +293,13 @@ def test_a_pod_of_no_queue_is_reported_as_such() -> None:
 def test_a_pod_on_a_node_runs_whatever_its_queue_is(policy: StopPolicy, note: str) -> None:
     """A stop is told all the same, with what it means for what runs."""
     found = told(pod(node="n1"), seen(queue("b", stop_policy=policy)))
-    assert (found.outcome, found.summary, found.notes) == (Outcome.RUNS, "Pod ns/p is on node n1", (note,))
+    assert (found.outcome, found.summary, found.notes) == (Fate.RUNS, "Pod ns/p is on node n1", (note,))
 
 
 def test_what_has_finished_waits_for_nothing() -> None:
     """A finished pod of a stopped queue is not said to be stopped."""
     found = told(pod(finished=True, phase="Succeeded"), STOPPED_BY_A)
-    assert (found.outcome, found.summary) == (Outcome.FINISHED, "Pod ns/p has finished (Succeeded)")
+    assert (found.outcome, found.summary) == (Fate.FINISHED, "Pod ns/p has finished (Succeeded)")
 
 
 @pytest.mark.parametrize(
@@ -452,7 +452,7 @@ def test_a_closing_queue_says_what_keeps_it_from_closed() -> None:
     queues = seen(queue("b", desired=Desired.CLOSED), b=record)
     found = of_queue(queues)
     assert (found.outcome, found.summary) == (
-        Outcome.TAKES_NOTHING_NEW,
+        Fate.TAKES_NOTHING_NEW,
         'queue "b" is Closing and takes no new work',
     )
     assert found.closing == "kept from Closed by pod ns/p and others of queue b"
@@ -475,14 +475,14 @@ def test_nothing_is_said_of_what_keeps_a_queue_where_nothing_is_known(closing: C
 def test_a_waiting_pod_of_a_closing_queue_may_still_be_scheduled() -> None:
     """Closing schedules what it had taken."""
     found = told(pod(message="no room"), seen(queue("b", desired=Desired.CLOSED)))
-    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.outcome is Fate.WAITS_FOR_OTHER
     assert found.notes[-1] == "its queue takes nothing new; what it had taken before is still scheduled"
 
 
 def test_an_open_queue_is_free() -> None:
     """There is nothing to explain, and that is the answer."""
     found = of_queue(seen(queue("b")))
-    assert (found.outcome, found.summary) == (Outcome.FREE, 'queue "b" schedules its pods and takes new work')
+    assert (found.outcome, found.summary) == (Fate.FREE, 'queue "b" schedules its pods and takes new work')
 
 
 def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
@@ -491,7 +491,7 @@ def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
         ref=ObjectRef(kind="Job", name="j", namespace="ns"), idle_reason="spec.suspend is true"
     )
     found = told(job, seen(queue("b")))
-    assert found.outcome is Outcome.FREE
+    assert found.outcome is Fate.FREE
     assert found.notes[0] == "spec.suspend is true"
     assert "kubectl queue why pod/NAME" in found.notes[1]
 
@@ -499,7 +499,7 @@ def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
 def test_a_queue_that_may_not_be_read_is_reported_as_unread() -> None:
     """What the pod says itself is told."""
     found = told(pod(message="queue b is Suspended", gates=(well_known.GATE,), message_by="sluice"), None)
-    assert (found.outcome, found.chain, found.stops) == (Outcome.UNREAD, (), ())
+    assert (found.outcome, found.chain, found.stops) == (Fate.UNREAD, (), ())
     assert found.notes == ("it says: queue b is Suspended",)
 
 
@@ -523,7 +523,7 @@ def test_what_others_wrote_stays_on_one_line() -> None:
 
 
 TEAM = compile_selector({"matchLabels": {"team": "x"}})
-SET = Change(by="ann", field="namespaceSelector", to="team=x", at="2030-01-01T11:30:00Z")
+SET = HistoryLine(by="ann", field="namespaceSelector", to="team=x", at="2030-01-01T11:30:00Z")
 NARROW = seen(
     queue("a", namespace_selector=TEAM, stop_policy=StopPolicy.HOLD),
     queue("b", parent="a"),
@@ -534,7 +534,7 @@ NARROW = seen(
 def test_a_namespace_that_is_not_selected_is_named_first_with_who_set_the_selector() -> None:
     """A resume would let nobody go; what else stops the queue comes after it."""
     found = told(pod(gates=(well_known.GATE,), namespace_labels={}), NARROW)
-    assert found.outcome is Outcome.STOPPED
+    assert found.outcome is Fate.STOPPED
     assert found.summary == (
         'Pod ns/p waits: queue "b" is not for namespace "ns": '
         'the namespaceSelector of its ancestor "a" asks for team=x'
@@ -562,7 +562,7 @@ def test_labels_that_could_not_be_read_are_reported_as_unread() -> None:
 
 def test_what_runs_goes_on_and_says_what_its_namespace_lacks() -> None:
     found = told(pod(node="node-1", namespace_labels={}), NARROW)
-    assert found.outcome is Outcome.RUNS
+    assert found.outcome is Fate.RUNS
     assert any(note.startswith("nothing new of its namespace is scheduled: ") for note in found.notes)
 
 
@@ -600,16 +600,16 @@ def test_both_halves_are_answered_where_more_of_an_object_is_new_work(
     closing = told(subject, seen(queue("b", desired=Desired.CLOSED)))
     refused = f'may start what is there, but {new} are refused: queue "b" is Closing and takes no new work'
     note = "its queue takes nothing new; what it had taken before is still scheduled"
-    assert (closing.outcome is Outcome.TAKES_NOTHING_NEW) is bool(new)
+    assert (closing.outcome is Fate.TAKES_NOTHING_NEW) is bool(new)
     assert closing.summary.endswith(refused if new else 'queue "b" schedules its pods')
     assert (note in closing.notes) is not bool(new)
 
     free = told(subject, seen(queue("b")))
-    assert free.outcome is Outcome.FREE
+    assert free.outcome is Fate.FREE
     assert free.summary.endswith("and takes new work" if new else "schedules its pods")
 
     suspended = told(subject, seen(queue("b", desired=Desired.SUSPENDED)))
-    assert suspended.outcome is Outcome.STOPPED
+    assert suspended.outcome is Fate.STOPPED
     assert (f"{new} are taken, and wait" in suspended.notes) is bool(new)
 
 
@@ -631,7 +631,7 @@ def test_of_a_namespace_that_the_queue_does_not_select_what_is_new_is_refused() 
     selector = compile_selector({"matchLabels": {"team": "vision"}})
     subject = ObservedObject(ref=NAMESPACE.ref, namespace_labels={})
     found = told(subject, seen(queue("b", namespace_selector=selector)))
-    assert found.outcome is Outcome.STOPPED
+    assert found.outcome is Fate.STOPPED
     assert "new pods and workloads in it are refused" in found.notes
 
 

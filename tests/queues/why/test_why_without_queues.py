@@ -11,9 +11,9 @@ from queues.why.explain import explain
 from queues.why.explanation import (
     ExplainedMembership,
     Explanation,
+    Fate,
     ObjectRef,
     ObservedObject,
-    Outcome,
 )
 from queues.why.outages import outage_text
 from tests.support.cases import each_case
@@ -35,14 +35,14 @@ def unread(kind: str = "Pod", **facts: Any) -> Explanation:
 @pytest.mark.parametrize("kind", ["Pod", "PodGroup", "Deployment"])
 def test_what_sluice_wrote_on_the_object_is_the_answer_where_its_queue_may_not_be_read(kind: str) -> None:
     found = unread(kind, said=TEXT)
-    assert (found.outcome, found.summary) == (Outcome.STOPPED, f"{kind} ns/x waits: {TEXT}")
+    assert (found.outcome, found.summary) == (Fate.STOPPED, f"{kind} ns/x waits: {TEXT}")
     assert found.notes == ('you may not read queue "b": this is what it says itself',)
 
 
 def test_a_pod_that_filter_refused_is_stopped_by_its_queue_in_the_words_that_kube_scheduler_quotes() -> None:
     found = unread(message=QUOTED, message_by="kube-scheduler")
     assert (found.outcome, found.summary) == (
-        Outcome.STOPPED,
+        Fate.STOPPED,
         'Pod ns/x waits: queue "b" does not schedule it',
     )
     assert found.notes == (
@@ -53,12 +53,12 @@ def test_a_pod_that_filter_refused_is_stopped_by_its_queue_in_the_words_that_kub
 
 def test_a_pod_that_lacks_room_is_not_said_to_be_stopped() -> None:
     found = unread(message="0/3 nodes are available: 3 Insufficient cpu.", message_by="kube-scheduler")
-    assert found.outcome is Outcome.UNREAD
+    assert found.outcome is Fate.UNREAD
 
 
 def test_a_gated_pod_on_which_nothing_is_written_yet_is_said_to_be_that() -> None:
     found = unread(gates=(well_known.GATE,), message="Scheduling is blocked")
-    assert found.outcome is Outcome.UNREAD
+    assert found.outcome is Fate.UNREAD
     assert found.notes[0].startswith("Sluice has not said yet why it waits")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.windows.entries import Entry, read_entries, to_wire
+from queues.windows.entries import CurrentWindow, read_entries, to_wire
 from queues.windows.in_window import (
     CLOCKS,
     Happened,
@@ -22,7 +22,7 @@ from tests.support.examples import examples
 
 NIGHTLY = windows(weekly("0 2 * * *", "2h", "UTC"))
 START, END = utc(2026, 11, 1, 2), utc(2026, 11, 1, 4)
-WRITTEN = (Entry(name="w0", start=START, until=END),)
+WRITTEN = (CurrentWindow(name="w0", start=START, until=END),)
 STARTED, ENDED, MISSED = Happened.STARTED, Happened.ENDED, Happened.MISSED
 
 
@@ -52,14 +52,17 @@ def test_a_window_of_a_minute_is_begun_by_who_is_not_late(seconds: int, changes:
         (
             START + timedelta(hours=25),  # and one that comes a day later
             WRITTEN,
-            (Entry(name="w0", start=START + timedelta(days=1), until=END + timedelta(days=1)),),
+            (CurrentWindow(name="w0", start=START + timedelta(days=1), until=END + timedelta(days=1)),),
             [ENDED, STARTED],
         ),
         (END + timedelta(hours=24, seconds=-30), WRITTEN, (), [ENDED, MISSED]),
     ],
 )
 def test_the_table(
-    now: datetime, written: tuple[Entry, ...], entries: tuple[Entry, ...], changes: list[Happened]
+    now: datetime,
+    written: tuple[CurrentWindow, ...],
+    entries: tuple[CurrentWindow, ...],
+    changes: list[Happened],
 ) -> None:
     found = in_window(NIGHTLY, written, now)
     assert found.entries == entries
@@ -123,7 +126,7 @@ def test_a_leader_that_goes_on_and_one_that_comes_late_write_the_same(data: st.D
         )
     )
     now = data.draw(moments(zone))
-    written: tuple[Entry, ...] = in_window(given, (), now).entries
+    written: tuple[CurrentWindow, ...] = in_window(given, (), now).entries
     for _ in range(10):
         assert in_window(given, written, now).changes == () or any(
             change.what is MISSED for change in in_window(given, written, now).changes

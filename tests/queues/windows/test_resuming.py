@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queues.windows.edges import read_calendar, settle
-from queues.windows.entries import Entry, read_entries, to_wire
+from queues.windows.entries import CurrentWindow, read_entries, to_wire
 from queues.windows.refusals import WindowError
 from queues.windows.resuming import resume_windows
 from tests.queues.windows.cases import utc, weekly
@@ -75,7 +75,7 @@ def test_a_window_whose_end_nobody_wrote_is_ended_by_the_edit() -> None:
 
 
 def test_one_that_cannot_be_read_is_named_and_stays() -> None:
-    entry = Entry(name="nightly", start=NOW - HOUR, until=NOW + HOUR)
+    entry = CurrentWindow(name="nightly", start=NOW - HOUR, until=NOW + HOUR)
     broken = {"windows": [{**NIGHTLY, "timeZone": "Europe/Bonn"}], "inWindow": to_wire([entry])}
     found = resume_windows(broken, now=NOW)
     assert (found.overrides, found.left) == (None, ("nightly",))

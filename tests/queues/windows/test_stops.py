@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.states import Desired, StopPolicy
-from queues.windows.entries import Entry
+from queues.windows.entries import CurrentWindow
 from queues.windows.stops import (
     entry_lines,
     joined_lines,
@@ -25,8 +25,8 @@ START = utc(2026, 11, 1, 2)
 NIGHTLY = {**weekly("0 2 * * SUN", "2h", "UTC"), "name": "nightly", "stopPolicy": "HoldAndDrain"}
 
 
-def entry(name: str) -> Entry:
-    return Entry(name=name, start=START, until=START + timedelta(hours=2))
+def entry(name: str) -> CurrentWindow:
+    return CurrentWindow(name=name, start=START, until=START + timedelta(hours=2))
 
 
 @each_case(

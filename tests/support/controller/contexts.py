@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster.waiting_writes import WriteKey
 from controller.context import ControllerContext
-from controller.requests import Requests
+from controller.requests import RequestTables
 from controller.workqueue import WorkQueue
 
 
@@ -25,7 +25,7 @@ class Unused:
 def context_with(**parts: Any) -> ControllerContext:
     """`parts`: fields of the context. It has a work queue and requests of its own unless they are given."""
     parts.setdefault("work_queue", WorkQueue(time.monotonic))
-    parts.setdefault("requests", Requests())
+    parts.setdefault("requests", RequestTables())
     unused: dict[str, Any] = {
         name: Unused(name) for name in ControllerContext.__struct_fields__ if name not in parts
     }

@@ -19,7 +19,7 @@ from cluster.metrics import Metrics
 from cluster.objects import ListMeta, Metadata
 from cluster.waiting_writes import PendingWrite
 from cluster.write_queue import WriteQueue
-from controller.workqueue import Changes, WorkQueue
+from controller.workqueue import ChangesByPart, WorkQueue
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 
@@ -91,7 +91,7 @@ class Surroundings:
             work_queue=self.work_queue,
         )
 
-    def changes(self) -> Changes:
+    def changes(self) -> ChangesByPart:
         """What the controller looks at next; results that have come are received."""
         return self.work_queue.get([0.0], at_once=True)
 

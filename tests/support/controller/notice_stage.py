@@ -21,7 +21,7 @@ from controller.notices.receiver import NotTaken, Receiver
 from controller.notices.sender import NoticeSender
 from controller.notices.storage import CursorStorage
 from queues import well_known
-from queues.status.changes import Change
+from queues.status.changes import HistoryLine
 from tests.queues.notices.values import NOW
 
 
@@ -143,7 +143,7 @@ class Stage:
         return self.now
 
     def put(
-        self, name: str, lines: Sequence[Change] = (), *, drained: str = "", since: str = "", **spec: Any
+        self, name: str, lines: Sequence[HistoryLine] = (), *, drained: str = "", since: str = "", **spec: Any
     ) -> None:
         """The queue is so from now on."""
         condition = {"type": "Drained", "reason": drained, "message": "why", "lastTransitionTime": since}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kubectl_queue.access.client import ObjectList
-from kubectl_queue.access.responses import Request
+from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import COMMON, DryRun
 from kubectl_queue.cli.run import run
@@ -126,7 +126,7 @@ class StoredObjects:
         self._objects = objects
         self._forbidden = forbidden
 
-    def send(self, request: Request, *, kind: str = "") -> Object:
+    def send(self, request: ApiRequest, *, kind: str = "") -> Object:
         self._refuse(request.path, kind)
         if request.path not in self._objects:
             raise NotFoundError(f"Error from server (NotFound): {kind} not found", code=404)

@@ -6,9 +6,9 @@ from cluster.cache.members import Member
 from cluster.cache.store import Store
 from controller.quota.releases import QuotaReleases
 from queues.apimachinery.quantities import Amount, add_amounts
-from queues.quota.ledger import Reason
+from queues.quota.ledger import AmountReason
 
-ByReason = dict[Reason, dict[str, Amount]]
+ByReason = dict[AmountReason, dict[str, Amount]]
 
 
 def miscounted(releases: QuotaReleases, store: Store) -> list[str]:
@@ -44,7 +44,7 @@ def counted_anew(releases: QuotaReleases, store: Store) -> dict[str, ByReason]:
     waiting, rules = releases._waiting, releases._waiting.rules
     counted: dict[str, ByReason] = {queue: {} for queue in store.snapshot.tree if rules.is_counted(queue)}
 
-    def count(queue: str, reason: Reason, amounts: tuple[tuple[str, Amount], ...]) -> None:
+    def count(queue: str, reason: AmountReason, amounts: tuple[tuple[str, Amount], ...]) -> None:
         if queue in counted:
             add_amounts(counted[queue].setdefault(reason, {}), amounts)
 
@@ -52,18 +52,18 @@ def counted_anew(releases: QuotaReleases, store: Store) -> dict[str, ByReason]:
     for uid, member in store.members._by_uid.items():
         requests = rules.requests(member)
         if member.uses_quota:
-            count(member.queue, Reason.USED, requests)
+            count(member.queue, AmountReason.USED, requests)
         elif uid in begun:
-            count(member.queue, Reason.RELEASING, requests)
+            count(member.queue, AmountReason.RELEASING, requests)
         elif is_ungated(member) and rules.may_be_released(member):
             never = waiting.ledger.usage.never_lack(member.queue, requests) is not None
-            count(member.queue, Reason.UNGATED, () if never else requests)
+            count(member.queue, AmountReason.UNGATED, () if never else requests)
     for queue in counted:
-        count(queue, Reason.FORCE_DELETED, tuple(store.force_deleted.used(queue).items()))
+        count(queue, AmountReason.FORCE_DELETED, tuple(store.force_deleted.used(queue).items()))
     for state in waiting._gangs._states.values():
-        count(state.queue, Reason.KEPT, state.counted)
+        count(state.queue, AmountReason.KEPT, state.counted)
     for (queue, requests), number in waiting.reservations.numbers.items():
-        count(queue, Reason.SET_ASIDE, tuple((name, number * amount) for name, amount in requests))
+        count(queue, AmountReason.SET_ASIDE, tuple((name, number * amount) for name, amount in requests))
     return {
         queue: {reason: amounts for reason, amounts in by_reason.items() if amounts}
         for queue, by_reason in counted.items()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from queues.queue import DequeueStrategy, Queue
-from queues.quota.ledger import ALL_PODS, Ledger, Reason
+from queues.quota.ledger import ALL_PODS, AmountReason, Ledger
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.usage import Usage, quota_requests
@@ -41,7 +41,7 @@ class Kept:
 
     def uses(self, of: str, **amounts: int) -> None:
         """Something else uses so much of the queue."""
-        self.ledger.set_all(of, Reason.USED, {ALL_PODS: amounts.items()})
+        self.ledger.set_all(of, AmountReason.USED, {ALL_PODS: amounts.items()})
 
     def released(self, *, now: float = 0.0) -> list[str]:
         pods = list(ReleasePass(self.tree, self.index, ledger=self.ledger, now=now))

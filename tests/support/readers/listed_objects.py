@@ -12,7 +12,7 @@ from email.message import Message
 from typing import Any
 
 from cluster.exceptions import NotFound
-from kubectl_queue.access.responses import ApiResponse, Request
+from kubectl_queue.access.responses import ApiRequest, ApiResponse
 from queues.apimachinery.label_selectors import Operator, Requirement
 from queues.workload_kinds import KINDS
 from tests.support.http.wire_objects import Wire
@@ -63,7 +63,7 @@ class ListedObjects:
 
     # As `kubectl_queue.access.transport.Transport`
 
-    def send(self, request: Request) -> ApiResponse:
+    def send(self, request: ApiRequest) -> ApiResponse:
         assert request.method == "GET", request
         code, body = self._answer(request.path, request.query)
         headers = Message()

@@ -13,7 +13,7 @@ from controller.context import ControllerContext
 from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.waiting_gangs import TELL_SECONDS
 from controller.quota.waiting_pods import WaitingPods
-from controller.requests import Requests
+from controller.requests import RequestTables
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.why.gang import read_group
@@ -53,7 +53,7 @@ class LeaderReading:
         classes = [each for each in objects if each["kind"] == "PriorityClass"]
         store.priority_classes.replace([msgspec.convert(each, PriorityClass) for each in classes])
         server.has(*sorted((each for each in objects if each["kind"] != "PriorityClass"), key=place))
-        context = cast(ControllerContext, SimpleNamespace(store=store, requests=Requests()))
+        context = cast(ControllerContext, SimpleNamespace(store=store, requests=RequestTables()))
         self._waiting = WaitingPods(
             store,
             pause=lambda: None,
