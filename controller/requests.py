@@ -6,8 +6,8 @@ A part has a table for each purpose (`RequestTables.table`). The state of a requ
 state     entered when                            may be sent again
 ========  ======================================  ==========================================================
 (none)    nothing was asked, or it is settled     at once
-sent      it is handed to the writers             no; where a part asks once for each version (`is_asked`),
-                                                  for another one
+sent      it is handed to the writers             no; a part that asks once for each version (`is_asked`)
+                                                  may ask for another one
 granted   the API server has granted it           once it shows, or has not within a time (`settle_shown`)
 refused   it failed                               from `not_before` on, later after each failure
 dropped   nothing was asked after all             at once, or from `not_before` on: it is no failure
@@ -15,10 +15,12 @@ dropped   nothing was asked after all             at once, or from `not_before` 
 
 Invariants
 - An object has one request for a purpose at most, and no second one while that is sent or granted.
-- A term begins with empty tables, and ends with them: another leader may have asked for anything.
+- A term begins with empty tables, and ends with them: another leader may have asked for anything. The table
+  of `quota.voided` alone is not one of them.
 - An answer is recorded in the term that asked, and in no later one (`RequestTables.of_term`). Events and
   metrics say what was granted in any case.
-- A pod that is gone is forgotten in all tables of pods (`RequestUpkeep`).
+- A pod that is gone is forgotten in all tables of pods (`RequestUpkeep`). Tables of pods and workloads forget
+  what is gone by themselves.
 - What is not idempotent is read before it is asked again: a Command by its name and by what its Job shows, an
   eviction by its pod, of which the UID is a precondition.
 - One thread, no clock, no I/O. Times are monotonic seconds.

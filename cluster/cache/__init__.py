@@ -11,8 +11,8 @@ Read `store` first: it holds the other parts, and passes `changes` to its listen
   it start?), `pod_policies` (which scheduling policy counts?), `live_members` (what does a close wait for?),
   `settling_binds` (which passes may still become binds, and which may a lost replica have given?),
   `refused_members` (what may let a refused pod go?), `queue_shares` (what may be taken from whom?).
-- What is stored of an object: `pod_requests`, `trimming`; `unreadable_objects` has those that cannot be read
-  in full. `label_changes`: the labels of members that somebody changed.
+- What is stored of an object is in `queues.world`; `unreadable_objects` has those that cannot be read in
+  full. `label_changes`: the labels of members that somebody changed.
 - How new all that is: `watch_progress` says up to which version each kind is known and makes it catch up,
   with `marker_pods`; `own_writes` has the versions of our own writes.
 """

@@ -1,9 +1,10 @@
-"""Releases pods that wait for room in a quota; the leader alone does. The rules are in `queues.quota`.
+"""Releases pods that wait for room in a quota; the leader alone does. The rules are in `queues.quota`, and
+all amounts that count in `queues.quota.ledger`.
 
 - `book_writes`: opens the book, and writes it.
 - `waiting_pods`: the pods that wait and what queues use, in step with the cache; chooses who is next.
-- `pod_rules`: which pods wait and may go, and what each requests.
 - `gang_reading`: reads from the cache what is asked for of a gang, and what is kept for it.
+- `lost_pods`: the pods that gangs have lost, whose room is kept for a while.
 - `waiting_gangs`: what is asked for of each gang, or why nothing is.
 - `gang_placements`: has gangs that get no nodes in time give back what they were released for.
 - `voided`: pods that keep changing are tried less often.

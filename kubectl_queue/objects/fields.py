@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from queues.text import printable
@@ -33,14 +32,6 @@ def name_of(item: Object) -> str:
 
 def generation_of(item: Object) -> int:
     return int(item["metadata"].get("generation") or 0)
-
-
-def creation_time(item: Object) -> datetime:
-    """As the API server says it; 1970 where it says nothing that can be read."""
-    try:
-        return datetime.fromisoformat(str(value_at(item, "metadata.creationTimestamp") or ""))
-    except ValueError:
-        return datetime.fromtimestamp(0, UTC)
 
 
 def condition_of(item: Object, kind: str) -> Mapping[str, Any]:

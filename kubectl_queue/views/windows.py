@@ -67,10 +67,6 @@ class WindowRow(msgspec.Struct, frozen=True, kw_only=True):
     is_changed: bool = False
     definition: Window | None = None
 
-    @property
-    def is_now(self) -> bool:
-        return self.standing is not WindowState.NEXT
-
 
 class RefusedWindows(msgspec.Struct, frozen=True):
     """What of a queue's windows cannot be read."""

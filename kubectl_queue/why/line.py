@@ -43,9 +43,6 @@ from queues.world.podgroups import PodGroupKey
 
 _ON_NO_NODE, _ON_A_NODE = "spec.nodeName=", "spec.nodeName!="
 
-#: The labels of a namespace; None where they may not be read.
-LabelsOf = Callable[[str], Mapping[str, str] | None]
-
 
 def read_line(
     client: ApiClient,

@@ -20,14 +20,16 @@ Invariants
 | is gone by force, and may run on its node         | the same, for a time (`force_deletion`)               |
 | is finished, or gone in any other way             | nothing                                               |
 
-Read in this order: `resource_names` (which names count), `lack` (why a pod has no room), `rules` (what
-counts beside specs), `guarantees`, `set_aside` and `exceeded_guarantees` (what is kept free), `usage` (what
-is used, and what lacks room), `ledger` (all amounts that count, each with its reason and owner), `deserved`
-and `shares` (where queues stand), `release_order` (who goes next), `waiting_index` (who waits, from pass to
-pass) with `pod_classes` and `subscriptions`, `claims` (nobody starves), `force_deletion` (what may run on),
-`book` (what was promised, as text), `turns` (when each release is sent); `report` has what the status of a
-queue says. Then what is given back: `lending` (what queues may ask of each other), `started_gangs` (what of a
-gang may go), `giving_back` (which pods go), `kept_by` and `kept_victims` (which rules keep the others),
+Read in this order: `resource_names` (which names count), `devices` (what claims of devices count), `lack`
+(why a pod has no room), `rules` (what counts beside specs), `guarantees`, `set_aside` and
+`exceeded_guarantees` (what is kept free), `usage` (what is used, and what lacks room), `ledger` (all
+amounts that count, each with its reason and owner), `deserved` and `shares` (where queues stand),
+`release_order` (who goes next), `waiting_index` (who waits, from pass to pass) with `pod_classes` and
+`subscriptions`, `claims` (nobody starves), `force_deletion` (what may run on), `book` (what was promised,
+as text), `turns` (when each release is sent); `report` has what the status of a queue says, `enforcement`
+its condition, `standing` what people are shown of it, and `given_back` what it says was given back. Then
+what is given back: `lending` (what queues may ask of each other), `started_gangs` (what of a gang may
+go), `giving_back` (which pods go), `kept_by` and `kept_victims` (which rules keep the others),
 `reservations` (who gets the room), `asking_round` (whose turn it is to ask), `let_in_again` (who is left
 alone); `reclaim_preview` asks all that for the plugin.
 

@@ -183,13 +183,18 @@ def test_there_are_four_flows() -> None:
 
 
 @each_case(
-    "package", ["queues", "queues/admission", "cluster/cache", "controller/pods", "webhooks/workloads"]
+    "package",
+    [
+        *("queues", "queues/admission", "queues/quota", "queues/world", "cluster/cache", "controller/pods"),
+        *("controller/evictions", "controller/quota", "webhooks/workloads"),
+    ],
 )
 def test_a_room_says_in_its_docstring_what_each_of_its_modules_is_for(package: str) -> None:
     """The rooms that a newcomer has to choose a module in."""
     told = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
     modules = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
     assert sorted(name for name in modules if f"`{name}`" not in told) == []
+    assert {*re.findall(r"^- `(\w+)`:", told, re.MULTILINE)} - modules == set()
 
 
 def test_one_place_gathers_what_decides_whether_a_pod_may_start() -> None:
