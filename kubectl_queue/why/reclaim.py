@@ -244,15 +244,18 @@ def _borrowed(
         ),
         budgets=tuple(f"{each.namespace}/{each.name}" for each in selecting),
         gang=gang.uid if gang is not None else "",
-        kept=_kept_by(pod, gangs),
+        kept=_kept_by(pod, gangs, budgets=len(selecting)),
     )
 
 
-def _kept_by(pod: Object, gangs: _Gangs) -> KeptBy | None:
+def _kept_by(pod: Object, gangs: _Gangs, *, budgets: int) -> KeptBy | None:
+    """`budgets`: how many select the pod."""
     group = gangs.group(pod)
     said = preemptable_in(annotations_of(pod), labels_of(pod))
     if said is None and group is not None:
         said = group.preemptable
     if said is False:
         return KeptBy.NOT_PREEMPTABLE
-    return KeptBy.DAEMON if controller_of(pod).get("kind") in _OF_NODES else None
+    if controller_of(pod).get("kind") in _OF_NODES:
+        return KeptBy.DAEMON
+    return KeptBy.BUDGET if budgets > 1 else None  # the API server evicts no pod that two of them select

@@ -112,6 +112,12 @@ def test_what_is_protected_stays() -> None:
     web = [*RUN[:3], pod("s3", "speech", created=3, labels={"app": "web"}), *WAIT]
     assert evicted(web, budgets=(kept,)) == ["s2", "s1"]
     assert evicted(web, budgets=(kept,), forbidden=(BUDGETS,)) == ["s3", "s2"]
+    two = tuple(
+        {**kept, "metadata": {"name": name, "namespace": "team"}, "status": {"disruptionsAllowed": 5}}
+        for name in ("one", "other")
+    )
+    assert evicted(web, budgets=two[:1]) == ["s3", "s2"]
+    assert evicted(web, budgets=two) == ["s2", "s1"], "the API server evicts no pod of two budgets"
     own = (*QUEUES[:3], item("speech", parent="lab", deserved={"cpu": "2"}, reclaimable=False))
     assert evicted([*RUN, *WAIT], queues=own) == []
 
