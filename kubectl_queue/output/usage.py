@@ -25,7 +25,7 @@ _FIXED = ("QUEUE", "RESOURCE", "USED", "LIMIT")
 _FORCE_DELETED = "DELETED"
 _KEPT = "KEPT"
 #: What counts beside what is used, by its name in the status.
-_BESIDE = {
+BESIDE_COLUMNS = {
     "RELEASING": "releasing",
     "UNGATED": "ungated",
     "SET-ASIDE": "setAside",
@@ -33,7 +33,7 @@ _BESIDE = {
     "CLAIMED": "claimed",
 }
 #: Those that a table has where a row shows something in them.
-_OPTIONAL = (_FORCE_DELETED, _KEPT, *_BESIDE, "DESERVED", "GUARANTEE", "LENT", "BORROWED")
+_OPTIONAL = (_FORCE_DELETED, _KEPT, *BESIDE_COLUMNS, "DESERVED", "GUARANTEE", "LENT", "BORROWED")
 
 
 def usage_lines(rows: Sequence[UsageRow], *, bars: Bars | None, headings: bool = True) -> list[str]:
@@ -68,7 +68,7 @@ def _cells(standing: ResourceUse) -> dict[str, str]:
         "LIMIT": standing.limit,
         _FORCE_DELETED: standing.force_deleted or None,
         _KEPT: standing.kept_for_gangs or None,
-        **{heading: standing.beside.get(name) for heading, name in _BESIDE.items()},
+        **{heading: standing.beside.get(name) for heading, name in BESIDE_COLUMNS.items()},
         "DESERVED": standing.deserved,
         "GUARANTEE": standing.guarantee,
         "LENT": standing.lent or None,

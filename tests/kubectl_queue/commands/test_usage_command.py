@@ -10,8 +10,10 @@ import pytest
 from kubectl_queue.access.client import WatchEvent
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.console import Console
-from kubectl_queue.output.usage import ASCII, UNICODE, bar, usage_lines
+from kubectl_queue.output.usage import ASCII, BESIDE_COLUMNS, UNICODE, bar, usage_lines
+from kubectl_queue.views.room import BESIDE_TEXTS
 from kubectl_queue.views.usage import usage_rows
+from queues.quota.report import BESIDE
 from tests.kubectl_queue.commands.test_tree_watch import WatchedQueues
 from tests.support.cases import each_case
 from tests.support.plugin.harness import StoredQueues, item, run_command, snapshot
@@ -179,3 +181,8 @@ def test_it_is_shown_again_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> 
         run_command(WatchedQueues(*ALL, events=[same, changed, changed]), "usage", "lab", "-w")
     assert len(texts) == 2
     assert [line.split()[2] for line in texts[1].strip().splitlines()[1:3]] == ["8", "4Gi"]
+
+
+def test_all_that_counts_has_its_column_and_its_text() -> None:
+    """A new amount in the status would be shown nowhere otherwise."""
+    assert set(BESIDE_COLUMNS.values()) == BESIDE_TEXTS.keys() == set(BESIDE)
