@@ -75,6 +75,8 @@ from queues.world.workloads import is_live, is_paused
 
 #: Budgets over the pods of one Job that are read before it is suspended.
 MAX_BUDGETS_OF_WORKLOAD = 20
+#: A resume that another request of the same workload keeps waiting is tried again after so long.
+BUSY_SECONDS = 1.0
 
 _pod = msgspec.json.Decoder(Pod)
 _workload = msgspec.json.Decoder(WorkloadObject)
@@ -231,6 +233,8 @@ class JobSuspension:
         ):
             resumption = self._resumptions.send(workload.uid, version=workload.version)
             resumption.queue, resumption.since = workload.queue, since
+        else:  # a request of a former term is under way, of which the answer counts no more
+            self._context.work_queue.add_after(workload.queue, QueueChange.MEMBERS, seconds=BUSY_SECONDS)
 
     def _record_step(self, workload: Workload, step: JobResumeStep) -> None:
         """On the controller's thread, in the term that asked."""

@@ -208,7 +208,13 @@ class PodConditions:
     def _submit(self, what: str, member: Member, write: Callable[[], bool]) -> bool:
         """Whether it was submitted: not while another write for the pod waits or is under way."""
         written, uid, later = [False], member.uid, self._later
-        ended = self._context.requests.of_term(partial(self._ended, uid))
+        forget = self._context.requests.of_term(self._texts.forget)
+
+        def ended(is_written: bool) -> None:
+            """In any term: a text that came since waits for the end of this write."""
+            if not is_written:
+                forget(uid)
+            self._write_later(uid)
 
         def send() -> None:
             written[0] = write()
@@ -231,9 +237,7 @@ class PodConditions:
             self._texts.forget(uid)
         return submitted
 
-    def _ended(self, uid: str, is_written: bool) -> None:
-        if not is_written:
-            self._texts.forget(uid)
+    def _write_later(self, uid: str) -> None:
         later, member = self._later.get(uid), self._context.store.members.by_uid(uid)
         self._later.forget(uid)
         if later is not None and later.write is not None and member is not None:

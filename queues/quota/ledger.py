@@ -79,6 +79,10 @@ class Ledger:
         self._entries: dict[AmountReason, dict[str, dict[Owner, Requests]]] = {
             reason: {} for reason in AmountReason
         }
+        #: How often a queue got its first entry with a reason, or lost its last one.
+        self._moves: dict[AmountReason, int] = dict.fromkeys(AmountReason, 0)
+        #: By reason: the queues with entries, by the queues above them; of which tree, and after which move.
+        self._below: dict[AmountReason, tuple[Tree, int, dict[str, list[str]]]] = {}
         #: The reasons that do not count at the moment.
         self._left_out: set[AmountReason] = set()
         self._assumed: list[Assumption] = []
@@ -112,6 +116,8 @@ class Ledger:
                 after[owner] = counted
         if after == before:
             return
+        if not (before and after):
+            self._moves[reason] += 1
         if after:
             of_reason[queue] = after
         else:
@@ -126,18 +132,24 @@ class Ledger:
         if after == before:
             return
         of_reason = self._entries[reason]
+        if queue not in of_reason:
+            self._moves[reason] += 1
         if after:
             of_reason.setdefault(queue, {})[owner] = after
         else:
             del of_reason[queue][owner]
             if not of_reason[queue]:
                 del of_reason[queue]
+                self._moves[reason] += 1
         self._count(queue, reason, _difference((before,), (after,)))
 
     def begin(self, pod: WaitingPod) -> None:
         """The release of a pod, or of the minimum of a gang, begins."""
         requests = _counted(pod.requests) if asks_for_turn(pod.requests) else pod.requests
-        entries = self._entries[AmountReason.RELEASING].setdefault(pod.queue, {})
+        of_reason = self._entries[AmountReason.RELEASING]
+        if pod.queue not in of_reason:
+            self._moves[AmountReason.RELEASING] += 1
+        entries = of_reason.setdefault(pod.queue, {})
         known = entries.get(pod.uid)
         entries[pod.uid] = requests if known is None else tuple(_sum((known, requests)).items())
         self.usage.unplaced += pod.size
@@ -267,10 +279,20 @@ class Ledger:
     def entries_below(
         self, queue: str, reason: AmountReason, *, tree: Tree
     ) -> Iterator[Mapping[Owner, Requests]]:
-        """Those of the queue and of all queues below it in this tree."""
-        for name, entries in self._entries[reason].items():
-            if queue in tree.counting_chain(name):
-                yield entries
+        """Those of the queue and of all queues below it in this tree.
+
+        That costs those alone: which queues are below which is found once for a tree, until a queue gets its
+        first entry or loses its last one.
+        """
+        of_reason = self._entries[reason]
+        known = self._below.get(reason)
+        if known is None or known[0] is not tree or known[1] != self._moves[reason]:
+            below: dict[str, list[str]] = {}
+            for name in of_reason:
+                for above in tree.counting_chain(name):
+                    below.setdefault(above, []).append(name)
+            known = self._below[reason] = tree, self._moves[reason], below
+        return (of_reason[name] for name in known[2].get(queue, ()))
 
     def amounts_below(self, queue: str, reason: AmountReason, *, tree: Tree) -> dict[str, Amount]:
         """What counts with this reason of the queue and of all queues below it in this tree."""

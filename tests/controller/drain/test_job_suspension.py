@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import msgspec
@@ -588,6 +589,16 @@ def test_a_resume_says_nothing_of_a_job_that_was_suspended_again_since(is_anothe
     corner.has(version=3, mark="research", status=volcano_phase("Running"))
     corner.resume()
     assert corner.patches() == []
+
+
+def test_a_resume_that_waits_for_a_request_of_a_former_term_is_tried_again() -> None:
+    corner = Corner(drains=False)
+    corner.has(mark="research")
+    corner.suspension.resume("research")
+    corner.context.requests.begin_term()
+    assert corner.context.work_queue._due.next() == math.inf
+    corner.suspension.resume("research")
+    assert corner.context.work_queue._due.next() < math.inf
 
 
 def test_no_second_command_resumes_a_job_whose_mark_is_gone() -> None:

@@ -340,3 +340,37 @@ def test_a_text_that_comes_while_another_is_written_is_written_after_it(still_le
     assert "2 pods could go" in told[1], "the latest"
     assert not delivered
     assert key not in writers.under_way
+
+
+def test_a_text_of_a_new_term_that_waits_for_a_write_of_the_former_one_is_written_after_it() -> None:
+    """Also where that was given up: its own answer counts no more, its end does."""
+    writers, told, delivered = OneWriter(), list[str](), list[Callable[[], object]]()
+    server = Server().has(queue("root"), queue(QUEUE, capability={"cpu": "1"}))
+    client = SimpleNamespace(
+        patch=lambda _path, body, **_: told.append(body["status"]["conditions"][0]["message"])
+    )
+    parts = context_with(
+        store=server.store,
+        client=client,
+        writers=cast(WriteQueue, writers),
+        work_queue=SimpleNamespace(deliver=delivered.append),
+        recorder=EventRecorder(
+            client=cast(Client, client), writers=cast(WriteQueue, writers), metrics=Metrics()
+        ),
+    )
+    conditions = PodConditions(parts)
+    server.has(member("work", QUEUE, gates=["sluice.dev/quota"]))
+    found = server.store.members.get("team", "work")
+    assert found is not None
+    key = "pod_condition", found.uid
+    lack = Lack(QUEUE, resource="cpu", kind=LackKind.CAPABILITY)
+    conditions.write_lack(found, lack)
+    parts.requests.begin_term()
+    conditions.write_lack(found, msgspec.structs.replace(lack, never=True))
+    _, ended = writers.under_way.pop(key)
+    ended(False)
+    while delivered:
+        delivered.pop()()
+    writers.end(key)
+    [text] = told
+    assert "never" in text

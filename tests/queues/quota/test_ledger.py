@@ -155,6 +155,7 @@ class Model:
 
     def __init__(self) -> None:
         self.ledger, self.queues = ledger(), LAB
+        self.tree = tree(*LAB)
         self.entries: dict[tuple[str, AmountReason, str], Requests] = {}
         self.assumed: list[tuple[str, Requests]] = []
         self.without: set[AmountReason] = set()
@@ -173,6 +174,16 @@ class Model:
     def _is_in(self, reason: AmountReason) -> bool:
         return reason not in self.without
 
+    def below(self) -> dict[tuple[str, AmountReason], dict[str, Amount]]:
+        """By each queue and reason: what counts in it and below."""
+        found: dict[tuple[str, AmountReason], dict[str, Amount]] = {}
+        for (queue, reason, _), requests in self.entries.items():
+            for above in self.tree.counting_chain(queue):
+                of_queue = found.setdefault((above, reason), {})
+                for name, amount in requests:
+                    of_queue[name] = of_queue.get(name, 0) + amount
+        return {key: without_zeros(amounts) for key, amounts in found.items() if without_zeros(amounts)}
+
     def apply(self, what: str, queue: str, reason: AmountReason, owner: str, amounts: Requests) -> None:
         key, version = (queue, reason, owner), self.ledger.version
         if what == "set":
@@ -189,7 +200,8 @@ class Model:
             self.entries[queue, AmountReason.RELEASING, owner] = (*known, *amounts, ("pods", 1))
         elif what == "move":
             self.queues = MOVED if self.queues is LAB else LAB
-            self.ledger.begin_anew(tree(*self.queues))
+            self.tree = tree(*self.queues)
+            self.ledger.begin_anew(self.tree)
         else:
             assumed = self.ledger.assume()
             assumed.add(queue, amounts)
@@ -238,6 +250,7 @@ def test_what_queues_use_is_the_sum_of_all_entries_whatever_happened(
                 for step in block:
                     model.apply(*step)
                     assert used_of(model.ledger) == model.used()
+                    assert below_of(model) == model.below()
                 model.assumed.clear()
             model.without = set()
         elif number % 3:
@@ -253,6 +266,16 @@ def test_what_queues_use_is_the_sum_of_all_entries_whatever_happened(
             for step in block:
                 model.apply(*step)
         assert used_of(model.ledger) == model.used()
+        assert below_of(model) == model.below()
+
+
+def below_of(model: Model) -> dict[tuple[str, AmountReason], dict[str, Amount]]:
+    found = {
+        (queue, reason): without_zeros(model.ledger.amounts_below(queue, reason, tree=model.tree))
+        for queue in ("root", "lab", "team", "other")
+        for reason in AmountReason
+    }
+    return {key: amounts for key, amounts in found.items() if amounts}
 
 
 def own(model: Model) -> dict[tuple[str, str], Amount]:
