@@ -74,8 +74,7 @@ class QueueMembers(Part):
         members = self._members.of(queue, changes)
         if queue != NO_QUEUE:
             self._retry_preemptions(queue, members)
-        else:
-            self._ungating.assign_queues(members)
+        self._ungating.assign_queues(members, queue=queue)
         if self._conditions.write_conditions(queue, members):
             self._work_queue.add_after(queue, QueueChange.STATUS, seconds=RETRY_SECONDS)
         self._recreation.consider(queue, members)

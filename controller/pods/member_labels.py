@@ -70,6 +70,7 @@ from cluster.objects import Pod
 from controller.context import ControllerContext
 from controller.parts import Part
 from controller.pods.label_writes import LabelWrites
+from controller.pods.ungating import awaits_assignment
 from controller.pods.unlabelled_lists import ALL_NAMESPACES, AllPodLists, Listing, WaitingPodLists
 from controller.pods.unlabelled_members import LabelReason, UnlabelledMember, UnlabelledMembers
 from controller.pods.unlabelled_pods import PodSelection, UnlabelledPods, UnlabelledWaitingPods
@@ -334,6 +335,8 @@ class MemberLabels(Part):
     def _mend(self, member: Member | None) -> None:
         if member is None or member.written or not member.live or member.uid in self._members:
             return
+        if awaits_assignment(member):
+            return  # it gets its queue with node affinity to that's groups (`ungating`)
         queue = self._store.memberships.queue_of_label(member.queue)
         if "_" not in queue:  # no name has one: no queue with this label exists yet
             self._members.record_unfitting(member, queue)

@@ -130,6 +130,15 @@ def record_retry(retries: RequestTable[RequestState], uid: str, resume: Resume, 
     retries.refuse(uid, now=now)
 
 
+def awaits_assignment(member: Member) -> bool:
+    """Whether the pod waits with one of our gates, and has no queue on it: its PodGroup was not known when it
+    was created. The cache may have heard of the PodGroup first, so that it knows the queue.
+    """
+    is_gated = member.waiting and (member.gated or member.quota_gated)
+    has_waited = bool(member.podgroup) and member.labels.get(well_known.QUEUE) == ""
+    return is_gated and has_waited and not member.written
+
+
 def assignment(member: Member, queue: str, *, keeps_gate: bool) -> dict[str, Any]:
     """The last row of the table: the patch of a pod whose PodGroup exists now."""
     body: dict[str, Any] = {
@@ -221,6 +230,8 @@ class Ungating:
 
         def ungate(member: Member) -> None:
             nonlocal postponed, gates_left
+            if awaits_assignment(member):
+                return  # its gate goes with the write of its queue
             action = self._action(member, decision)
             if action is PodAction.UNGATE and member in self._backlog:
                 return
@@ -257,9 +268,12 @@ class Ungating:
         decision = self._context.store.snapshot.decision(queue)
         return decision.schedules and self._resumed.get(queue) != decision.revision
 
-    def assign_queues(self, members: Iterable[Member]) -> None:
-        """Write the queue of pods whose PodGroup did not exist when they were created."""
-        each_member(self._context, "assign_queue", members, self._assign_queue, queue=NO_QUEUE)
+    def assign_queues(self, members: Iterable[Member], *, queue: str = NO_QUEUE) -> None:
+        """Write the queue of pods whose PodGroup did not exist when they were created. `queue`: that of all
+        of them, if the cache knows it; those that have it on them are left alone.
+        """
+        waiting = members if queue == NO_QUEUE else filter(awaits_assignment, members)
+        each_member(self._context, "assign_queue", waiting, self._assign_queue, queue=queue)
 
     def _assign_queue(self, member: Member) -> None:
         queue = self._context.store.podgroups.queue_of(member.namespace, member.podgroup)
@@ -316,7 +330,7 @@ class Ungating:
     def _ungate_again(self, member: Member) -> None:
         """Ungate it if that is still to be done: its queue may have been stopped meanwhile."""
         decision = self._context.store.snapshot.decision(member.queue)
-        if self._action(member, decision) is PodAction.UNGATE:
+        if self._action(member, decision) is PodAction.UNGATE and not awaits_assignment(member):
             self._submit_gate(member)
 
     def _retry_or_postpone(

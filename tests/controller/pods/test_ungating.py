@@ -8,6 +8,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
 import pytest
 
 from cluster.api.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
@@ -36,12 +37,12 @@ from queues.start_decision import MAY_START, start_decision
 from tests.support.controller.contexts import context_with
 from tests.support.controller.members import parked
 from tests.support.http.asking import Server
-from tests.support.http.wire_objects import GROUP, Wire, member, pod
+from tests.support.http.wire_objects import GROUP, Wire, member, pod, podgroup
 from tests.support.http.wire_objects import queue as queue_object
 from tests.support.rules.cases import NOW, OPEN, SUSPENDED, queue, tree
 
 NOTHING, UNGATE, RETRIED = PodAction.NOTHING, PodAction.UNGATE, PodAction.RETRY
-GATE = "sluice.dev/queue"
+GATE, QUOTA_GATE = "sluice.dev/queue", "sluice.dev/quota"
 REFUSED = (
     '0/3 nodes are available: 3 queue "research" is stopped by stopPolicy Hold; resume it with: '
     "kubectl queue resume research. no new claims to deallocate, preemption: 0/3 nodes are available."
@@ -337,3 +338,40 @@ def test_a_replica_that_no_longer_leads_submits_no_more_gates() -> None:
     setup.leads = False
     setup.pass_results_on()
     assert len(setup.writes) == FIRST_GATES
+
+
+@pytest.mark.parametrize("gate", [GATE, QUOTA_GATE])
+def test_a_pod_of_a_podgroup_that_the_cache_heard_of_first_gets_its_node_groups_too(gate: str) -> None:
+    """Its gate does not go before that, nor is its queue written without them."""
+    affinity = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["big"]}}
+    server = Server().has(queue_object("root", parent=""), queue_object("vision", affinity=affinity))
+    stored = pod("late", annotations={GROUP: "gang"}, labels={"sluice.dev/queue": ""}, gates=[gate])
+    server.has(podgroup("gang", queue="vision"), stored)
+    found = server.store.members.get("team", "late")
+    assert found is not None
+    assert (found.queue, found.written) == ("vision", False)
+    writes, bodies = HeldWrites(), list[Wire]()
+    client = SimpleNamespace(
+        get=lambda _path: msgspec.json.encode(stored), patch=lambda _path, body, **_: bodies.append(body)
+    )
+    context = context_with(
+        store=server.store,
+        client=cast(Client, client),
+        writers=cast(WriteQueue, writes),
+        leading=lambda: True,
+    )
+    ungating = Ungating(context, events=RetryEvents(context))
+    ungating.ungate("vision", [found], may_retry=lambda: True)
+    ungating.assign_queues([found], queue="vision")
+    assert [key[0] for key, _ in writes.waiting] == ["assign_queue"]
+    writes.send_all()
+    [body] = bodies
+    assert body["metadata"]["labels"] == {"sluice.dev/queue": "vision"}
+    assert "nodeAffinity" in body["spec"]["affinity"]
+
+
+def test_a_pod_that_has_its_queue_on_it_is_not_assigned_again() -> None:
+    setup = Resumed(3)
+    setup.writes.waiting.clear()
+    setup.ungating.assign_queues(setup.server.store.members.in_queue("vision"), queue="vision")
+    assert setup.writes.waiting == []
