@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -35,13 +36,22 @@ from queues.quota.pod_classes import WaitingPod
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
 from queues.why.room import ObservedLine
-from queues.world.line import line_of
+from queues.world.line import WaitingLine, line_of
 from queues.world.listed import ListedWorld, UnreadDevices
 from queues.world.members import Member
 from queues.world.pod_rules import PodRules
 from queues.world.podgroups import PodGroupKey
 
 _ON_NO_NODE, _ON_A_NODE = "spec.nodeName=", "spec.nodeName!="
+
+
+class ReadClaimants(NamedTuple):
+    """For whom the leader asks others to go: pods, and minimums of gangs; for none without a gate of ours.
+    `names`: of pods and PodGroups, by UID.
+    """
+
+    pods: Sequence[WaitingPod]
+    names: Mapping[str, str]
 
 
 def read_line(
@@ -56,7 +66,6 @@ def read_line(
     """Those that wait for room in the queue; None where no pods may be listed. `told`: as in
     `queues.world.line`.
     """
-    labels_of_namespace = partial(_labels_of, ObjectReader(client))
     for place in ("", namespace):
         with suppress(ForbiddenError):
             pods = _list_pods(client, queue, _ON_NO_NODE, namespace=place)
@@ -64,16 +73,9 @@ def read_line(
             members = _members(pods, queue)
             others = partial(_list_pods, client, queue, _ON_A_NODE, namespace=place)
             everywhere = _with_others(members, queue, read, others)
-            world = ListedWorld(
-                QueueSnapshot(_with_quota(tree, queue), now=client.now),
-                members=everywhere,
-                podgroups=read.listed,
-                devices=devices,
-                workloads=read_jobs(client, everywhere, namespace=place),
-                labels_of=labels_of_namespace,
-            )
-            strays_of = partial(_read_strays, client, queue)
-            line = line_of(world, queue, _rules(world), strays_of=strays_of, told=told)
+            snapshot = QueueSnapshot(_with_quota(tree, queue), now=client.now)
+            world = _world(client, snapshot, everywhere, read, namespace=place, devices=devices)
+            line = _line(client, world, queue, told=told)
             taken = {claim for each in members if each.uses_quota for claim in each.claims if not claim.owner}
             waiting = filter(is_waiting_for_room, members)
             return ObservedLine(
@@ -89,7 +91,8 @@ def read_line(
     return None
 
 
-def stand_in_line(
+def read_claimants(
+    client: ApiClient,
     pods: Sequence[Object],
     queue: str,
     read: ReadPodGroups,
@@ -97,18 +100,38 @@ def stand_in_line(
     tree: Tree,
     now: datetime,
     others: Callable[[], Iterable[Object]],
-) -> tuple[list[WaitingPod], dict[str, str]]:
-    """What stands in line, and the names of pods and PodGroups by UID. `others`: lists the pods of the queue
-    that are not among the `pods`.
-    """
+) -> ReadClaimants:
+    """`pods`: of the queue, in all namespaces; `others`: lists those that are not among them."""
     members = _members(pods, queue)
-    world = ListedWorld(
-        QueueSnapshot(_with_quota(tree, queue), now=now),
-        members=_with_others(members, queue, read, others),
+    everywhere = _with_others(members, queue, read, others)
+    world = _world(client, QueueSnapshot(_with_quota(tree, queue), now=now), everywhere, read)
+    return ReadClaimants(_line(client, world, queue).others, _names(members, queue, read))
+
+
+def _world(
+    client: ApiClient,
+    snapshot: QueueSnapshot,
+    members: Sequence[Member],
+    read: ReadPodGroups,
+    *,
+    namespace: str = "",
+    devices: ObservedDevices | None = None,
+) -> ListedWorld:
+    """With the Jobs of gangs, and the labels of namespaces where a queue selects by them."""
+    return ListedWorld(
+        snapshot,
+        members=members,
         podgroups=read.listed,
+        devices=devices,
+        workloads=read_jobs(client, members, namespace=namespace),
+        labels_of=partial(_labels_of, ObjectReader(client)),
     )
-    line = line_of(world, queue, _rules(world), strays_of=lambda _key: ())
-    return [*line.first, *line.others], _names(members, queue, read)
+
+
+def _line(
+    client: ApiClient, world: ListedWorld, queue: str, *, told: Container[PodGroupKey] = frozenset()
+) -> WaitingLine:
+    return line_of(world, queue, _rules(world), strays_of=partial(_read_strays, client, queue), told=told)
 
 
 def _read_strays(client: ApiClient, queue: str, key: PodGroupKey) -> Sequence[Member]:

@@ -36,6 +36,7 @@ def test_both_readers_of_random_objects_have_the_same_in_line_and_say_why_not(
     assume(not leader.would_remember)
     plugin = PluginReading(objects)
     assert plugin.lines() == leader.lines()
+    assert plugin.claimants() == leader.claimants()
     assert plugin.reasons() == leader.reasons()
 
 
@@ -54,6 +55,7 @@ def both(*objects: Wire) -> tuple[LeaderReading, PluginReading]:
     all_objects = [*PLACES, *QUEUES, *PRIORITY_CLASSES, *objects]
     leader, plugin = LeaderReading(all_objects), PluginReading(all_objects)
     assert plugin.lines() == leader.lines()
+    assert plugin.claimants() == leader.claimants()
     return leader, plugin
 
 
