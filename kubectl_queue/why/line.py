@@ -3,8 +3,9 @@
 Promises
 - Where pods of all namespaces may not be listed, those of one are; where none may be, there is no line.
 - What stands in line, and where, is what `queues.world.line` says, as of the leader's own world.
-- Where PodGroups may not be listed, their pods stand in line one by one, with their own priorities. The line
-  says what may not be listed.
+- Where PodGroups may not be listed, their pods stand in line one by one, with their own priorities. Where a
+  Job may not be read, a gang of which pods have completed and are gone may be missing. The line says what may
+  not be read.
 - Pods on nodes, and the Jobs that made them, are read only where something of a gang may stand in line.
 """
 
@@ -26,7 +27,7 @@ from kubectl_queue.objects.fields import Object, annotations_of, labels_of, valu
 from kubectl_queue.objects.members import labelled_member
 from kubectl_queue.objects.types import NAMESPACE
 from kubectl_queue.why.devices import ObservedDevices
-from kubectl_queue.why.gang import read_jobs, read_strays
+from kubectl_queue.why.gang import ReadJobs, read_jobs, read_strays
 from kubectl_queue.why.podgroups import ReadPodGroups, read_podgroups
 from kubectl_queue.why.room import is_waiting_for_room
 from queues import well_known
@@ -35,6 +36,7 @@ from queues.queue import Queue
 from queues.quota.pod_classes import WaitingPod
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
+from queues.why.gang import JOBS, as_far_as_read
 from queues.why.room import ObservedLine
 from queues.world.line import WaitingLine, line_of
 from queues.world.listed import ListedWorld, UnreadDevices
@@ -47,11 +49,12 @@ _ON_NO_NODE, _ON_A_NODE = "spec.nodeName=", "spec.nodeName!="
 
 class ReadClaimants(NamedTuple):
     """For whom the leader asks others to go: pods, and minimums of gangs; for none without a gate of ours.
-    `names`: of pods and PodGroups, by UID.
+    `names`: of pods and PodGroups, by UID. `lacks_jobs`: gangs may be missing, since Jobs may not be read.
     """
 
     pods: Sequence[WaitingPod]
     names: Mapping[str, str]
+    lacks_jobs: bool = False
 
 
 def read_line(
@@ -74,19 +77,21 @@ def read_line(
             others = partial(_list_pods, client, queue, _ON_A_NODE, namespace=place)
             everywhere = _with_others(members, queue, read, others)
             snapshot = QueueSnapshot(_with_quota(tree, queue), now=client.now)
-            world = _world(client, snapshot, everywhere, read, namespace=place, devices=devices)
+            jobs = _jobs(client, everywhere, read, namespace=place)
+            world = _world(client, snapshot, everywhere, read, jobs, devices=devices)
             line = _line(client, world, queue, told=told)
+            unsure = _unsure(line, everywhere, jobs)
             taken = {claim for each in members if each.uses_quota for claim in each.claims if not claim.owner}
             waiting = filter(is_waiting_for_room, members)
             return ObservedLine(
                 pods=[*line.first, *line.others],
                 first=frozenset(each.uid for each in line.first),
-                reasons=line.reasons,
+                reasons={**line.reasons, **{uid: as_far_as_read(line.reasons[uid]) for uid in unsure}},
                 names=_names(members, queue, read),
                 groups={each.uid: f"{each.namespace}/{each.podgroup}" for each in waiting if each.podgroup},
                 whole=not place,
                 taken=frozenset(taken | devices.in_use) if devices is not None else frozenset(),
-                unread=read.unread,
+                unread=", ".join(filter(None, (read.unread, JOBS if unsure else ""))),
             )
     return None
 
@@ -104,8 +109,26 @@ def read_claimants(
     """`pods`: of the queue, in all namespaces; `others`: lists those that are not among them."""
     members = _members(pods, queue)
     everywhere = _with_others(members, queue, read, others)
-    world = _world(client, QueueSnapshot(_with_quota(tree, queue), now=now), everywhere, read)
-    return ReadClaimants(_line(client, world, queue).others, _names(members, queue, read))
+    jobs = _jobs(client, everywhere, read)
+    world = _world(client, QueueSnapshot(_with_quota(tree, queue), now=now), everywhere, read, jobs)
+    line = _line(client, world, queue)
+    return ReadClaimants(
+        line.others, _names(members, queue, read), lacks_jobs=bool(_unsure(line, everywhere, jobs))
+    )
+
+
+def _jobs(
+    client: ApiClient, members: Sequence[Member], read: ReadPodGroups, *, namespace: str = ""
+) -> ReadJobs:
+    """None where PodGroups may not be listed: all pods go one by one."""
+    return ReadJobs() if read.listed.is_unread else read_jobs(client, members, namespace=namespace)
+
+
+def _unsure(line: WaitingLine, members: Iterable[Member], jobs: ReadJobs) -> Sequence[str]:
+    """The UIDs of pods whose gang lacks pods, where a Job may not be read that made some."""
+    made = (each for each in members if each.owner_uid in jobs.unread)
+    groups = {PodGroupKey(each.namespace, each.podgroup) for each in made}
+    return [uid for key in line.short.keys() & groups for uid in line.short[key]]
 
 
 def _world(
@@ -113,8 +136,8 @@ def _world(
     snapshot: QueueSnapshot,
     members: Sequence[Member],
     read: ReadPodGroups,
+    jobs: ReadJobs,
     *,
-    namespace: str = "",
     devices: ObservedDevices | None = None,
 ) -> ListedWorld:
     """With the Jobs of gangs, and the labels of namespaces where a queue selects by them."""
@@ -123,7 +146,7 @@ def _world(
         members=members,
         podgroups=read.listed,
         devices=devices,
-        workloads=read_jobs(client, members, namespace=namespace),
+        workloads=jobs.workloads,
         labels_of=partial(_labels_of, ObjectReader(client)),
     )
 

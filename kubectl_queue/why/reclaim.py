@@ -138,11 +138,7 @@ def read_pods(
     """`asking`: the queue whose pods wait. `rules`: what quotas go by beside the specs of queues. `queues`:
     the Queue objects, by name. Raises ForbiddenError where the pods of all namespaces may not be listed.
     """
-    groups = read_podgroups(client)
-    if groups.groups is None:
-        warn("you may not list PodGroups in all namespaces: pods of gangs go by themselves here")
-    elif groups.unread:
-        warn(f"you may not list {groups.unread} in all namespaces: pods of gangs go by their own priorities")
+    groups = _read_groups(client, warn=warn)
     used: dict[str, dict[str, Amount]] = {}
     names: dict[str, str] = {}
     of_asking: list[Object] = []
@@ -188,8 +184,19 @@ def read_pods(
         now=now,
         others=lambda: list(_each(client, _SUCCEEDED, selector=f"{well_known.QUEUE}={label_value(asking)}")),
     )
+    if claimants.lacks_jobs:
+        warn("you may not read Jobs: gangs of which pods have completed and are gone may be missing here")
     ledger = ledger_of(used, queues or {}, tree=tree, rules=rules)
     return ReadPods(ledger, claimants.pods, running, {**names, **claimants.names}, gangs.started(), requested)
+
+
+def _read_groups(client: ApiClient, *, warn: Callable[[str], None]) -> ReadPodGroups:
+    groups = read_podgroups(client)
+    if groups.groups is None:
+        warn("you may not list PodGroups in all namespaces: pods of gangs go by themselves here")
+    elif groups.unread:
+        warn(f"you may not list {groups.unread} in all namespaces: pods of gangs go by their own priorities")
+    return groups
 
 
 def ledger_of(

@@ -120,6 +120,7 @@ class PluginReading:
         """`rights`: as in `ListedObjects`."""
         self.warnings: list[str] = []
         api: Any = ListedObjects(objects, page=3, **rights)
+        self.paths: list[str] = api.paths
         self._client = ApiClient(api, warn=self.warnings.append)
         self._client.now = NOW
         queues = [each for each in objects if each["kind"] == "Queue"]
@@ -132,6 +133,12 @@ class PluginReading:
             assert line is not None
             found[queue] = sorted(line.pods, key=line.place_of)
         return found
+
+    def unread(self) -> str:
+        """The kinds that may not be read, of queue `team`."""
+        line = read_line(self._client, "team", namespace="team", tree=self._tree)
+        assert line is not None
+        return line.unread
 
     def claimants(self) -> Lines:
         """As `reclaim --dry-run` reads them."""
