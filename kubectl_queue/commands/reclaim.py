@@ -71,7 +71,14 @@ def run_reclaim(session: Session, flags: Flags) -> int:
     if proportional := proportional_queues(queues.tree, policy_of):
         rules = Rules(proportional=proportional, nodes=read_nodes(session.client, warn=warn))
     pods = read_pods(
-        session.client, queues.tree, budgets, asking=queue, now=queues.now, warn=warn, rules=rules
+        session.client,
+        queues.tree,
+        budgets,
+        asking=queue,
+        now=queues.now,
+        warn=warn,
+        rules=rules,
+        queues=queues.items,
     )
     facts = ReclaimFacts(
         ledger=pods.ledger,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -75,6 +75,22 @@ def use_alone(name: str, items: Mapping[str, Object], tree: Tree) -> QueueUse:
             for resource, amount in below.used.items():
                 used[resource] = used.get(resource, 0) - amount
     return QueueUse(used=used, waiting=max(0, waiting))
+
+
+def part_alone(
+    name: str, items: Mapping[str, Object], tree: Tree, part: Callable[[QuotaUse], Mapping[str, Amount]]
+) -> dict[str, Amount]:
+    """The part of what counts of the queue without those below it. Nothing below 0: statuses are not written
+    at one time, and name the resources of their own chains.
+    """
+    use = quota_use(items[name]) if name in items else None
+    alone = dict(part(use)) if use is not None else {}
+    for child in tree.children(name) if alone else ():
+        below = quota_use(items[child]) if child in items else None
+        for resource, amount in part(below).items() if below is not None else ():
+            if resource in alone:
+                alone[resource] = max(0, alone[resource] - amount)
+    return {resource: amount for resource, amount in alone.items() if amount}
 
 
 def _amounts(texts: Any) -> dict[str, Amount]:

@@ -12,6 +12,7 @@ from queues.quota.lack import LackKind
 from queues.text import printable, quoted
 from queues.well_known import FORCE_DELETED_ENDED
 from queues.why.explanation import Claimant, Explanation, Holder, QueueQuota, Room
+from queues.why.gang import JOBS
 
 #: Characters of a condition's message.
 _MESSAGE_LIMIT = 1000
@@ -202,7 +203,10 @@ def _before(room: Room, place: int) -> str:
 
 
 def _by_pods(room: Room) -> str:
-    return f"; by the priorities of pods: you may not list {room.unread}" if room.unread else ""
+    kinds = room.unread.split(", ") if room.unread else []
+    ranks = "".join(f"; by the priorities of pods: you may not list {each}" for each in kinds if each != JOBS)
+    gangs = "; gangs of which pods have completed may be missing: you may not read Jobs"
+    return f"{ranks}{gangs if JOBS in kinds else ''}"
 
 
 def _way_out(room: Room) -> str:

@@ -5,6 +5,8 @@ Promises
   (`queues.world.gang_pods`).
 - Pods of other queues are listed only where nothing of it is asked for.
 - Where the pods of its namespace may not be listed, there is no report.
+- Where a Job that made pods of a gang may not be read, it is not known how many of its pods have completed
+  and are gone. That is said of what the gang lacks, since these count (`queues.world.gang_pods`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import msgspec
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.object_reader import ObjectReader
-from kubectl_queue.errors import ForbiddenError
+from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError
 from kubectl_queue.objects.fields import Object, condition_of
 from kubectl_queue.objects.members import labelled_member
 from kubectl_queue.objects.types import TYPES
@@ -32,7 +34,7 @@ from queues.snapshot import QueueSnapshot
 from queues.status.podgroup_conditions import released_until
 from queues.tree import Tree
 from queues.why.explanation import GangReport
-from queues.why.gang import gang_report
+from queues.why.gang import as_far_as_read, gang_report
 from queues.workload_kinds import KINDS
 from queues.world.gang_pods import gang_pods
 from queues.world.listed import ListedPodGroups, ListedWorld
@@ -46,6 +48,13 @@ from queues.world.workloads import Workload, read_workload
 MAX_SINGLE = 5
 _JOB = KINDS["jobs"]
 _JOBS = next(each for each in TYPES if (each.resource, each.group) == (_JOB.resource, _JOB.group))
+
+
+class ReadJobs(NamedTuple):
+    """The Jobs that made pods of gangs. `unread`: the UIDs of those that may not be read."""
+
+    workloads: Sequence[Workload] = ()
+    unread: frozenset[str] = frozenset()
 
 
 class ReadGroup(NamedTuple):
@@ -71,6 +80,8 @@ class _GroupReader:
         self._group = as_podgroup(group)
         self._until = released_until(str(condition_of(group, "Scheduled").get("message") or ""))
         self._gang = msgspec.structs.replace(gang_of_podgroup(self._group), queue=queue)
+        #: Whether a Job may not be read that made pods of it.
+        self._lacks_jobs = False
         self._limits = limits_of(tree.chain(queue)) if queue in tree else ()
 
     def read(self) -> ReadGroup:
@@ -92,14 +103,18 @@ class _GroupReader:
             is_held=bool(self._limits) or self._queue not in self._tree,
             may_reserve=self._queue not in self._tree or self._snapshot.decision(self._queue).schedules,
         )
+        if self._lacks_jobs and report.lacks and not report.never:
+            report = msgspec.structs.replace(report, lacks=as_far_as_read(report.lacks))
         return ReadGroup(report, entry)
 
     def _gang_pods(self, members: Sequence[Member]) -> list[GangPod]:
+        jobs = read_jobs(self._client, members, namespace=self._group.metadata.namespace)
+        self._lacks_jobs = bool(jobs.unread)
         world = ListedWorld(
             self._snapshot,
             members=members,
             podgroups=ListedPodGroups([self._group]),
-            workloads=read_jobs(self._client, members, namespace=self._group.metadata.namespace),
+            workloads=jobs.workloads,
         )
         rules = PodRules(world, counts_devices=lambda _queue: False)
         return gang_pods(self._gang, members, rules=rules, workloads=world.workloads)
@@ -143,26 +158,39 @@ def _lacks_pods(gang: Gang, pods: Sequence[GangPod]) -> bool:
     return isinstance(asked, NotAsked) and not asked.kind.never
 
 
-def read_jobs(client: ApiClient, members: Iterable[Member], *, namespace: str = "") -> list[Workload]:
-    """The Jobs that made pods of gangs, as far as they may be read. `namespace`: of all of these; "": of
-    several.
-    """
+def read_jobs(client: ApiClient, members: Iterable[Member], *, namespace: str = "") -> ReadJobs:
+    """`namespace`: of all of these; "": of several."""
     named = {
         each.owner_uid: (each.namespace, each.owner_name)
         for each in members
         if each.podgroup and each.owner_kind == _JOB.kind and each.owner_uid
     }
-    read = (read_workload(_JOB, as_workload(item), queue="") for item in _jobs(client, named, namespace))
-    return [each for each in read if each.uid in named]
+    unread: set[str] = set()
+    items = (
+        _single_jobs(client, named, unread) if len(named) <= MAX_SINGLE else _listed_jobs(client, namespace)
+    )
+    try:
+        read = [read_workload(_JOB, as_workload(item), queue="") for item in items]
+    except ForbiddenError:  # of the list
+        return ReadJobs(unread=frozenset(named))
+    return ReadJobs([each for each in read if each.uid in named], frozenset(unread))
 
 
-def _jobs(client: ApiClient, named: Mapping[str, tuple[str, str]], namespace: str) -> Iterator[Object]:
-    if len(named) <= MAX_SINGLE:
-        objects = ObjectReader(client)
-        found = (objects.find(_JOBS, name, namespace=place) for place, name in named.values())
-        yield from (item for item in found if item is not None)
-        return
+def _single_jobs(
+    client: ApiClient, named: Mapping[str, tuple[str, str]], unread: set[str]
+) -> Iterator[Object]:
+    """`unread`: gets the UIDs of those that may not be read."""
+    objects = ObjectReader(client)
+    for uid, (place, name) in named.items():
+        try:
+            yield objects.get(_JOBS, name, namespace=place)
+        except ForbiddenError:
+            unread.add(uid)
+        except (NotFoundError, KindMissingError):
+            continue
+
+
+def _listed_jobs(client: ApiClient, namespace: str) -> Iterator[Object]:
     place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    with suppress(ForbiddenError):
-        for page in client.pages(f"{_JOBS.base}{place}/{_JOBS.resource}", query={}, kind=_JOBS.full):
-            yield from page.items
+    for page in client.pages(f"{_JOBS.base}{place}/{_JOBS.resource}", query={}, kind=_JOBS.full):
+        yield from page.items

@@ -1,7 +1,24 @@
 """Reads what `queues.quota.reclaim_preview` needs: all pods of queues, their gangs, and their budgets.
 
-What of a gang runs, and which pods are no victims, is what the leader reads, too
-(`controller.quota.give_backs`); but for what it remembers, and for room that is kept for a PodGroup.
+Promises
+- What of a gang runs, and which pods are no victims, is what the leader reads, too
+  (`controller.quota.give_backs`); but for what it remembers.
+- For whom others go is what the leader has in line, but for pods without a gate of ours: it asks for none.
+
+What counts, as in a look of the leader, and where it is read
+
+| reason        | counts | is read                                                                  |
+|---------------|--------|--------------------------------------------------------------------------|
+| USED          | yes    | from the pods, and not from `status.quota.used`, which has KEPT in it    |
+| KEPT          | yes    | from `status.quota.keptForGangs`: no pod uses it                         |
+| UNGATED       | yes    | from `status.quota.ungated`: its pods are neither in USED, nor requested |
+| FORCE_DELETED | no     | the leader counts it as gone, as what is being deleted, for 5 minutes    |
+| SET_ASIDE     | no     | the leader leaves it out in its looks                                    |
+| RELEASING     | no     | its pods still wait, as far as is seen here                              |
+
+Left out: what of FORCE_DELETED the leader counts after these minutes, of pods with a longer grace period;
+RELEASING of other queues; claims of devices. A gang for which `minResources` were kept before its pods
+existed asks for all of it once more here, until its pods are released.
 """
 
 from __future__ import annotations
@@ -25,7 +42,8 @@ from kubectl_queue.objects.fields import (
 )
 from kubectl_queue.objects.inventory import read_budgets
 from kubectl_queue.objects.members import member_of
-from kubectl_queue.why.line import group_of, stand_in_line
+from kubectl_queue.objects.quotas import QuotaUse, part_alone
+from kubectl_queue.why.line import group_of, read_claimants
 from kubectl_queue.why.podgroups import ReadPodGroup, ReadPodGroups, read_podgroups
 from kubectl_queue.why.room import has_left_its_room, waiting_pod, waits_for_room
 from queues import well_known
@@ -45,18 +63,24 @@ from queues.quota.rules import NO_RULES, Rules
 from queues.quota.shares import Shares
 from queues.quota.started_gangs import StartedGang, started_gang
 from queues.tree import Tree
+from queues.world.pod_rules import is_gated
 from queues.world.running_pods import termination_of
 
 _UNFINISHED, _SUCCEEDED = "status.phase!=Succeeded,status.phase!=Failed", "status.phase=Succeeded"
 #: What makes pods that would come back on their nodes, whatever a queue says.
 _OF_NODES = frozenset({"DaemonSet", "Node"})
+#: What counts and is read from the statuses of queues.
+_OF_STATUS: Mapping[AmountReason, Callable[[QuotaUse], Mapping[str, Amount]]] = {
+    AmountReason.KEPT: lambda use: use.kept_for_gangs,
+    AmountReason.UNGATED: lambda use: use.beside.get("ungated", {}),
+}
 
 
 class ReadPods(NamedTuple):
-    """`ledger`: what those use that count; without those that are being deleted, while a drain waits for them
-    by the server's default limit. `waiting`: who stands in line in the queue that is asked about, pods and
-    minimums of gangs. `names`: of pods and PodGroups, by UID. `gangs`: what runs of each, by the UID of its
-    PodGroup. `requested`: by queue, what the pods that wait request.
+    """`ledger`: what counts; without what is being deleted, while a drain waits for it by the server's
+    default limit. `waiting`: for whom others would go in the queue that is asked about, pods and minimums of
+    gangs. `names`: of pods and PodGroups, by UID. `gangs`: what runs of each, by the UID of its PodGroup.
+    `requested`: by queue, what the pods that wait with a gate of ours request.
     """
 
     ledger: Ledger
@@ -109,15 +133,12 @@ def read_pods(
     now: datetime,
     warn: Callable[[str], None],
     rules: Rules = NO_RULES,
+    queues: Mapping[str, Object] | None = None,
 ) -> ReadPods:
-    """`asking`: the queue whose pods wait. `rules`: what quotas go by beside the specs of queues. Raises
-    ForbiddenError where the pods of all namespaces may not be listed.
+    """`asking`: the queue whose pods wait. `rules`: what quotas go by beside the specs of queues. `queues`:
+    the Queue objects, by name. Raises ForbiddenError where the pods of all namespaces may not be listed.
     """
-    groups = read_podgroups(client)
-    if groups.groups is None:
-        warn("you may not list PodGroups in all namespaces: pods of gangs go by themselves here")
-    elif groups.unread:
-        warn(f"you may not list {groups.unread} in all namespaces: pods of gangs go by their own priorities")
+    groups = _read_groups(client, warn=warn)
     used: dict[str, dict[str, Amount]] = {}
     names: dict[str, str] = {}
     of_asking: list[Object] = []
@@ -146,14 +167,16 @@ def read_pods(
         counted = waiting_pod(pod, queue)
         names[counted.uid] = f"{namespace}/{name_of(pod)}"
         if waits:
-            add_amounts(requested.setdefault(queue, {}), counted.requests)
+            is_requested = is_gated(member_of(pod, queue=queue))
+            add_amounts(requested.setdefault(queue, {}), counted.requests if is_requested else ())
             continue
         add_amounts(used.setdefault(queue, {}), counted.requests)
         running.append(_borrowed(pod, counted, namespace, budgets, gangs))
     if gangs.running:
         for pod in _each(client, _SUCCEEDED, selector=well_known.QUEUE):
             gangs.has_ended(pod)
-    waiting, of_line = stand_in_line(
+    claimants = read_claimants(
+        client,
         of_asking,
         asking,
         groups,
@@ -161,14 +184,36 @@ def read_pods(
         now=now,
         others=lambda: list(_each(client, _SUCCEEDED, selector=f"{well_known.QUEUE}={label_value(asking)}")),
     )
-    ledger = _ledger_of(used, tree=tree, rules=rules)
-    return ReadPods(ledger, waiting, running, names | of_line, gangs.started(), requested)
+    if claimants.lacks_jobs:
+        warn("you may not read Jobs: gangs of which pods have completed and are gone may be missing here")
+    ledger = ledger_of(used, queues or {}, tree=tree, rules=rules)
+    return ReadPods(ledger, claimants.pods, running, {**names, **claimants.names}, gangs.started(), requested)
 
 
-def _ledger_of(used: Mapping[str, Mapping[str, Amount]], *, tree: Tree, rules: Rules) -> Ledger:
+def _read_groups(client: ApiClient, *, warn: Callable[[str], None]) -> ReadPodGroups:
+    groups = read_podgroups(client)
+    if groups.groups is None:
+        warn("you may not list PodGroups in all namespaces: pods of gangs go by themselves here")
+    elif groups.unread:
+        warn(f"you may not list {groups.unread} in all namespaces: pods of gangs go by their own priorities")
+    return groups
+
+
+def ledger_of(
+    used: Mapping[str, Mapping[str, Amount]],
+    queues: Mapping[str, Object],
+    *,
+    tree: Tree,
+    rules: Rules = NO_RULES,
+) -> Ledger:
+    """`used`: by queue, without those below it. `queues`: the Queue objects, by name."""
     ledger = Ledger(tree, rules=rules)
     for queue, amounts in used.items():
         ledger.set_all(queue, AmountReason.USED, {ALL_PODS: amounts.items()})
+    for reason, part in _OF_STATUS.items():
+        for queue in tree:
+            amounts = part_alone(queue, queues, tree, part)
+            ledger.set_all(queue, reason, {ALL_PODS: amounts.items()})
     return ledger
 
 

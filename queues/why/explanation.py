@@ -126,8 +126,8 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     first; "" where nothing is. `beside`: what of `used` counts though nothing uses it, by the names of
     `report.BESIDE`. `together`: so many pods of its PodGroup start together,
     and `requested` is what they request; 0 where it goes by itself. `gang`: why its gang does not start yet,
-    where `kind` is that. `since`: when the pod was created. `unread`: what may not be listed, so that its
-    place goes by the priorities of pods, and not of gangs; "" where it is the leader's order. `kept`: who
+    where `kind` is that. `since`: when the pod was created. `unread`: the kinds that may not be
+    read, so that its place is not the leader's: PodGroups, PriorityClasses, Jobs; "" for none. `kept`: who
     could be evicted for it, and which rules keep them, as the pod says; "" where it does not.
 
     `place_here`, `waiting_here`: where `place` is not known, the same among the pods of its namespace.

@@ -34,6 +34,8 @@ from queues.why.explanation import GangReport, Said
 
 #: Different texts of kube-scheduler that are shown, and characters of each.
 MOST_SAID, TEXT = 5, 1000
+#: The kind that says how many pods have completed, as it is told where it may not be read.
+JOBS = "Jobs"
 
 
 def gang_report(
@@ -129,6 +131,13 @@ def _most_said(texts: Iterable[str]) -> Iterable[Said]:
     counted = Counter(printable(text, limit=TEXT) for text in texts if text)
     most = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
     return (Said(pods=number, text=text) for text, number in most[:MOST_SAID])
+
+
+def as_far_as_read(lacks: str) -> str:
+    """What a gang lacks, where the Jobs may not be read that say how many of its pods have completed and are
+    gone: these count.
+    """
+    return f"{lacks}, as far as known: you may not read {JOBS}, which say how many pods have completed"
 
 
 def gang_text(report: GangReport) -> str:

@@ -59,8 +59,8 @@ class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
     `whole`: all of the queue, not only those of one namespace. `taken`: claims of devices that pods were
     released with: they count already. `groups`: the PodGroups that pods name, NAMESPACE/NAME, by UID.
     `first`: the UIDs of those before all others, whatever their rank. `reasons`: why pods are not in line, in
-    words, by UID. `unread`: what may not be listed, so
-    that they stand in line by the priorities of pods; "" where they stand as the leader has them.
+    words, by UID. `unread`: the
+    kinds that may not be read, so that they do not stand in line as the leader has them; "" for none.
     """
 
     pods: Sequence[WaitingPod]

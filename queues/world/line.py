@@ -33,13 +33,17 @@ from queues.world.world import World
 class WaitingLine(NamedTuple):
     """`first`: those before all others. `others`: pods and minimums of gangs. Both in no order. `reasons`:
     why pods that wait are not in line, in words, by UID; of those that may not be released at all nothing.
+    `short`: those of them whose gang lacks pods for its minimum, by its PodGroup.
     """
 
     first: list[WaitingPod]
     others: list[WaitingPod]
     reasons: dict[str, str]
+    short: dict[PodGroupKey, list[str]]
 
 
+#: Why nothing of a gang is asked for that lacks pods.
+_SHORT = frozenset({NotAskedKind.TOO_FEW, NotAskedKind.HELD, NotAskedKind.QUEUES})
 #: Reads the pods of a gang that are in other queues: of one that asks for room before its pods exist, and of
 #: those that are to be told exactly why they are not in line.
 StraysOf = Callable[[PodGroupKey], Sequence[Member]]
@@ -56,7 +60,7 @@ def line_of(
     """`world`: has all pods of the queue, and the Jobs that made those of gangs. `told`: the gangs of which
     it is said whether pods are missing or in another queue.
     """
-    line = WaitingLine([], [], {})
+    line = WaitingLine([], [], {}, {})
     gangs: dict[PodGroupKey, list[Member]] = {key: [] for key in _asking_before(world, queue)}
     for member in world.members.waiting_in(queue):
         if rules.awaits_other_gate(member):
@@ -74,6 +78,8 @@ def line_of(
             is_told = member.uid in line.reasons and not _comes_first(found.not_asked)
             if member.uid not in in_line_already and not is_told:
                 line.reasons[member.uid] = reason
+                if found.not_asked is not None and found.not_asked.kind in _SHORT:
+                    line.short.setdefault(key, []).append(member.uid)
     return line
 
 

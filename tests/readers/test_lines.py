@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import assume, given
 
+from kubectl_queue.why.gang import MAX_SINGLE
 from queues.quota.pod_classes import WaitingPod
 from tests.support.cases import each_case
 from tests.support.examples import examples
@@ -36,6 +37,7 @@ def test_both_readers_of_random_objects_have_the_same_in_line_and_say_why_not(
     assume(not leader.would_remember)
     plugin = PluginReading(objects)
     assert plugin.lines() == leader.lines()
+    assert plugin.claimants() == leader.claimants()
     assert plugin.reasons() == leader.reasons()
 
 
@@ -54,6 +56,7 @@ def both(*objects: Wire) -> tuple[LeaderReading, PluginReading]:
     all_objects = [*PLACES, *QUEUES, *PRIORITY_CLASSES, *objects]
     leader, plugin = LeaderReading(all_objects), PluginReading(all_objects)
     assert plugin.lines() == leader.lines()
+    assert plugin.claimants() == leader.claimants()
     return leader, plugin
 
 
@@ -155,3 +158,51 @@ def test_what_a_gang_lacks(objects: list[Wire], lacks: str) -> None:
     said, told = leader.gang(RING), plugin.gang(RING)
     assert said == told
     assert told.lacks == lacks
+
+
+UNREAD_JOBS = "as far as known: you may not read Jobs, which say how many pods have completed"
+
+
+@each_case(
+    ("jobs", "is_single"),
+    [(1, True), (MAX_SINGLE + 1, False)],
+    ids=["each by its name", "from a list"],
+)
+def test_where_jobs_may_not_be_read_what_a_gang_lacks_is_not_known(jobs: int, is_single: bool) -> None:
+    """One pod of the first Job is done and gone, so that the leader has the gang in line."""
+    done = [1, *(0 for _ in range(jobs - 1))]
+    made = [
+        workload(
+            "jobs.batch", f"train-{at}", template(), completions=1 + number, status={"succeeded": number}
+        )
+        for at, number in enumerate(done)
+    ]
+    ring = podgroup("ring", queue="team", minMember=jobs + 1)
+    more: Any = {"gates": (QUOTA_GATE,), "annotations": {GROUP: "ring"}}
+    pods = [member(f"p{at}", "team", owner=owner(each), **more) for at, each in enumerate(made)]
+    objects = [*PLACES, *QUEUES, *made, ring, *pods]
+    assert names(LeaderReading(objects).lines()["team"]) == ["ring"]
+    plugin = PluginReading(objects, forbidden=("jobs",))
+    assert plugin.reasons()["p0"].endswith(f"its pods start together, {UNREAD_JOBS}")
+    assert plugin.gang(ring).lacks == f"{jobs} of {jobs + 1} pods exist, {UNREAD_JOBS}"
+    assert plugin.unread() == "Jobs"
+    assert not plugin.claimants()["team"]
+    assert any("you may not read Jobs" in warning for warning in plugin.warnings)
+    paths = [path for path in plugin.paths if "/jobs" in path]
+    assert paths and all(path.endswith("/jobs") is not is_single for path in paths)
+
+
+@each_case(
+    "objects",
+    [
+        [job(succeeded=0), *PAIR],
+        [job(succeeded=0), RING, *(in_gang(each, owner=owner(job(succeeded=0))) for each in "ab")],
+        [RING, in_gang("a")],
+        [job(succeeded=0), waits("a", owner=owner(job(succeeded=0)))],
+    ],
+    ids=["of no gang", "a gang that lacks no pods", "a gang of no Job", "a pod of no gang"],
+)
+def test_jobs_that_change_nothing_are_not_said_to_be_unread(objects: list[Wire]) -> None:
+    plugin = PluginReading([*PLACES, *QUEUES, *objects], forbidden=("jobs",))
+    assert plugin.unread() == ""
+    assert not any("Jobs" in reason for reason in plugin.reasons().values())

@@ -9,12 +9,22 @@ import pytest
 
 from kubectl_queue.errors import QueueError
 from kubectl_queue.objects.fields import Object
+from kubectl_queue.why.reclaim import ledger_of
 from queues.membership import GROUP_ANNOTATION
-from tests.support.plugin.harness import CommandResult, StoredObjects, StoredQueues, item, run_command
+from tests.support.cases import each_case
+from tests.support.plugin.harness import (
+    CommandResult,
+    StoredObjects,
+    StoredQueues,
+    item,
+    run_command,
+    snapshot,
+)
 
 PODS, BUDGETS = "/api/v1/pods", "/apis/policy/v1/poddisruptionbudgets"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 NODES = "/api/v1/nodes"
+TEAM, JOB = "/api/v1/namespaces/team", "/apis/batch/v1/namespaces/team/jobs/train"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 POLICIES = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
 QUEUES = (
@@ -58,7 +68,10 @@ def reclaim(
     groups: tuple[Object, ...] = (),
     plugins: str = "",
     nodes: list[Object] | None = None,
+    labels: dict[str, str] | None = None,
+    succeeded: int = 0,
 ) -> CommandResult:
+    """`labels`: of the namespace. `succeeded`: of the two pods of the Job."""
     stored: dict[str, Object] = {
         PODS: {"items": pods},
         GROUPS: {"items": list(groups)},
@@ -66,6 +79,12 @@ def reclaim(
         BUDGETS: {"items": list(budgets)},
         POLICIES: {"data": {"takes": f"actions: {actions}\ntiers: [{{plugins: [{plugins}]}}]"}},
         NODES: {"items": nodes or []},
+        TEAM: {"metadata": {"name": "team", "labels": labels or {}}},
+        JOB: {
+            "metadata": {"name": "train", "namespace": "team", "uid": "train"},
+            "spec": {"completions": 2, "template": {}},
+            "status": {"succeeded": succeeded},
+        },
     }
     client = StoredObjects(stored, forbidden=forbidden)
     return run_command(StoredQueues(*queues), "reclaim", queue, *words, client=client)
@@ -267,3 +286,82 @@ def test_by_weight_it_goes_by_what_queues_deserve_then() -> None:
     assert evicted([*RUN, *WAIT], queues=weighed) == []
     blind = reclaim([*RUN, *WAIT], "--dry-run", queues=weighed, forbidden=(NODES,), **plugins)
     assert "you may not list nodes: queues share by weight what is used and asked for" in blind.err
+
+
+# What counts, and no pod uses it
+
+
+def status(**quota: Any) -> Object:
+    return {"quota": {"used": {"cpu": "9"}, "waiting": 0, **quota}}
+
+
+def kept(amount: str) -> Object:
+    return status(keptForGangs={"cpu": amount})
+
+
+@each_case(
+    ("lab", "speech", "expected"),
+    [
+        (kept("2"), {}, {"lab": 2}),
+        (kept("2"), kept("2"), {"lab": 2, "speech": 2}),
+        (kept("3"), kept("1"), {"lab": 3, "speech": 1}),
+        (kept("1"), kept("2"), {"lab": 2, "speech": 2}),
+        ({}, kept("2"), {"lab": 2, "speech": 2}),
+        (status(ungated={"cpu": "2"}), status(ungated={"cpu": "1"}), {"lab": 2, "speech": 1}),
+        (status(forceDeleted={"cpu": "2"}, setAside={"cpu": "1"}, releasing={"cpu": "1"}), {}, {}),
+        (status(keptForGangs={"cpu": "1"}, ungated={"cpu": "1"}), {}, {"lab": 2}),
+    ],
+    ids=[
+        *("of the queue itself", "of one below it", "of both", "the status below is newer"),
+        *("the queue has no status", "without a gate", "what the leader counts as gone", "of two reasons"),
+    ],
+)
+def test_what_no_list_of_pods_shows_counts_once_beside_what_pods_use(
+    lab: Object, speech: Object, expected: dict[str, int]
+) -> None:
+    items = (item("root"), item("lab", status=lab), item("speech", parent="lab", status=speech))
+    queues = snapshot(*items)
+    usage = ledger_of({"speech": {"cpu": 3}}, queues.items, tree=queues.tree).usage
+    found = {name: usage.used(name).get("cpu", 0) - 3 for name in ("lab", "speech")}
+    assert {name: amount for name, amount in found.items() if amount} == expected
+
+
+def test_what_is_kept_for_gangs_is_no_room_for_those_that_wait() -> None:
+    """Of a capability of 4, of which pods use 2."""
+    full = item("lab", status=kept("2"), capability={"cpu": "4"}, schedulerPolicy="takes")
+    pods = [*RUN[:2], WAIT[0]]
+    assert "1 have room without that" in reclaim(pods, "--dry-run").err
+    done = reclaim(pods, "--dry-run", queues=(QUEUES[0], full, *QUEUES[2:]))
+    assert "have room" not in done.err
+
+
+def test_a_pod_without_a_gate_asks_for_nobody_and_counts_as_the_status_says() -> None:
+    ungated = pod("v0", "vision", runs=False)
+    ungated["spec"]["schedulingGates"] = []
+    assert evicted([*RUN, ungated]) == []
+    assert evicted([*RUN, ungated, WAIT[1]]) == ["s3"]
+
+
+def test_a_pod_of_a_namespace_that_its_queue_does_not_select_asks_for_nobody() -> None:
+    selects = {"matchLabels": {"picky": "yes"}}
+    queues = (
+        *QUEUES[:2],
+        item("vision", parent="lab", deserved={"cpu": "2"}, namespaceSelector=selects),
+        QUEUES[3],
+    )
+    assert evicted([*RUN, *WAIT], queues=queues, labels={"picky": "yes"}) == ["s3", "s2"]
+    assert evicted([*RUN, *WAIT], queues=queues, labels={}) == []
+
+
+def test_a_gang_of_which_pods_have_completed_and_are_gone_asks() -> None:
+    owner: Object = {
+        "kind": "Job",
+        "apiVersion": "batch/v1",
+        "name": "train",
+        "uid": "train",
+        "controller": True,
+    }
+    waits = in_gang("g0", "vision", runs=False, ownerReferences=[owner])
+    groups = (gang("gang", "vision", 2),)
+    assert evicted([*RUN, waits], groups=groups, succeeded=1) == ["s3"]
+    assert evicted([*RUN, waits], groups=groups, succeeded=0) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from cluster.cache.priority_classes import PriorityClass
 from cluster.objects import Metadata
 from controller.quota.releases import QuotaReleases
-from kubectl_queue.why.line import stand_in_line
+from kubectl_queue.why.line import read_claimants
 from kubectl_queue.why.podgroups import read_podgroups
 from queues.queue import Queue
 from queues.tree import Tree
@@ -59,9 +60,10 @@ def test_it_is_what_the_leader_has_in_line_in_its_order(
         PODGROUPS: {"items": list(api.groups.values())},
         CLASSES: {"items": [{"metadata": {"name": name}, "value": value} for name, value in VALUES.items()]},
     }
-    read = read_podgroups(StoredObjects(stored))  # type: ignore[arg-type]
-    entries, _ = stand_in_line(list(api.pods.values()), "team", read, tree=TREE, now=NOW, others=list)
-    assert [each.uid for each in sorted(entries, key=lambda each: each.rank)] == by_rank(leader)
+    client: Any = StoredObjects(stored)
+    listed, read = list(api.pods.values()), read_podgroups(client)
+    found = read_claimants(client, listed, "team", read, tree=TREE, now=NOW, others=list)
+    assert [each.uid for each in sorted(found.pods, key=lambda each: each.rank)] == by_rank(leader)
 
 
 def step(leader: Replica) -> None:

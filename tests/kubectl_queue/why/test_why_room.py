@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kubectl_queue.access.client import ObjectList
 from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.objects.fields import Object
 from tests.support.cases import each_case
@@ -520,3 +521,30 @@ def test_holders_are_named_once_each() -> None:
     )
     done = run_command(StoredQueues(*queues), "why", "pod/work-3", "--namespace=team", client=objects())
     assert 'Held by:     queue "child" cpu 3, queue "vision" (itself, its own) cpu 1\n' in done.out
+
+
+class PodsOfOneQueue(StoredObjects):
+    """No pod has the label of another queue."""
+
+    def list(self, path: str, *, query: Any, kind: str = "") -> ObjectList:
+        is_of_others = "!=" in query.get("labelSelector", "")
+        return ObjectList([], "7") if is_of_others else super().list(path, query=query, kind=kind)
+
+
+def test_who_may_not_read_jobs_is_told_that_a_gang_may_have_completed_pods() -> None:
+    owner = {"kind": "Job", "apiVersion": "batch/v1", "name": "train", "uid": "train", "controller": True}
+    waits = of_gang("gang-0", released=False, created=9)
+    waits["metadata"]["ownerReferences"] = [owner]
+    listed = {"items": [WAITS, waits]}
+    stored = {PODS: listed, OURS: listed, ALL_GROUPS: {"items": [podgroup("gang", 2)]}}
+    stored |= {f"{OURS}/{each['metadata']['name']}": each for each in listed["items"]}
+    stored |= {GROUPS: podgroup("gang", 2), "/api/v1/namespaces/team/events": {}}
+    client = PodsOfOneQueue(stored, forbidden=("/apis/batch/v1/namespaces/team/jobs/train",))
+    unread = "as far as known: you may not read Jobs, which say how many pods have completed"
+    told = why("pod/gang-0", client=client)
+    assert f"fewer than 2 pods of its PodGroup exist; its pods start together, {unread}" in told
+    assert f"waits: 1 of 2 pods exist, {unread}" in why("podgroup/gang", client=client)
+    assert (
+        'In line:     it is the first of queue "vision"; gangs of which pods have completed may '
+        "be missing: you may not read Jobs"
+    ) in why("pod/work-3", client=client)

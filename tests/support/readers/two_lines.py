@@ -18,6 +18,8 @@ from kubectl_queue.access.client import ApiClient
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.why.gang import read_group
 from kubectl_queue.why.line import read_line
+from kubectl_queue.why.reclaim import read_pods
+from queues.drain.disruption_budgets import BudgetIndex
 from queues.quota.gangs import NotAskedKind, is_placed
 from queues.quota.lack import LackKind
 from queues.quota.pod_classes import WaitingPod
@@ -84,6 +86,14 @@ class LeaderReading:
             for queue in QUOTA_QUEUES
         }
 
+    def claimants(self) -> Lines:
+        """For whom others are asked to go."""
+        index = self._waiting._gated
+        return {
+            queue: sorted(filter(None, map(index.get, index.in_queue(queue))), key=_rank)
+            for queue in QUOTA_QUEUES
+        }
+
     def reasons(self) -> Mapping[str, str]:
         """Why pods are not in line, by name, as each is told; of those that have the label of a queue."""
         self._clock.seconds += TELL_SECONDS
@@ -110,6 +120,7 @@ class PluginReading:
         """`rights`: as in `ListedObjects`."""
         self.warnings: list[str] = []
         api: Any = ListedObjects(objects, page=3, **rights)
+        self.paths: list[str] = api.paths
         self._client = ApiClient(api, warn=self.warnings.append)
         self._client.now = NOW
         queues = [each for each in objects if each["kind"] == "Queue"]
@@ -121,6 +132,22 @@ class PluginReading:
             line = read_line(self._client, queue, namespace="team", tree=self._tree)
             assert line is not None
             found[queue] = sorted(line.pods, key=line.place_of)
+        return found
+
+    def unread(self) -> str:
+        """The kinds that may not be read, of queue `team`."""
+        line = read_line(self._client, "team", namespace="team", tree=self._tree)
+        assert line is not None
+        return line.unread
+
+    def claimants(self) -> Lines:
+        """As `reclaim --dry-run` reads them."""
+        found: dict[str, Sequence[WaitingPod]] = {}
+        for queue in QUOTA_QUEUES:
+            read = read_pods(
+                self._client, self._tree, BudgetIndex(()), asking=queue, now=NOW, warn=self.warnings.append
+            )
+            found[queue] = sorted(read.waiting, key=_rank)
         return found
 
     def reasons(self) -> Mapping[str, str]:
