@@ -67,6 +67,8 @@ from queues.world.pod_rules import is_gated
 from queues.world.running_pods import termination_of
 
 _UNFINISHED, _SUCCEEDED = "status.phase!=Succeeded,status.phase!=Failed", "status.phase=Succeeded"
+#: Those that have failed name the Jobs of a gang, too.
+_FINISHED = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 #: What makes pods that would come back on their nodes, whatever a queue says.
 _OF_NODES = frozenset({"DaemonSet", "Node"})
 #: What counts and is read from the statuses of queues.
@@ -182,7 +184,7 @@ def read_pods(
         groups,
         tree=tree,
         now=now,
-        others=lambda: list(_each(client, _SUCCEEDED, selector=f"{well_known.QUEUE}={label_value(asking)}")),
+        others=lambda: list(_each(client, _FINISHED, selector=f"{well_known.QUEUE}={label_value(asking)}")),
     )
     if claimants.lacks_jobs:
         warn("you may not read Jobs: gangs of which pods have completed and are gone may be missing here")

@@ -206,3 +206,10 @@ def test_jobs_that_change_nothing_are_not_said_to_be_unread(objects: list[Wire])
     plugin = PluginReading([*PLACES, *QUEUES, *objects], forbidden=("jobs",))
     assert plugin.unread() == ""
     assert not any("Jobs" in reason for reason in plugin.reasons().values())
+
+
+def test_a_job_of_which_a_pod_has_failed_says_how_many_have_completed() -> None:
+    """That pod alone names the Job."""
+    failed = in_gang("b", owner=owner(job(succeeded=1)), status={"phase": "Failed"}, gates=(), nodeName="n")
+    leader, _ = both(job(succeeded=1), RING, in_gang("a"), failed)
+    assert names(leader.claimants()["team"]) == ["ring"]
