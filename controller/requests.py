@@ -47,6 +47,7 @@ What is no request of a term stays where it is:
 module                         what it has, and why it is not here
 =============================  ===============================================================================
 `quota.releases`               releases that were begun: the book has them, for the next leader, too
+`quota.lost_pods`              who was asked to go for others: it is known until the gang was read without it
 `pods.untaken_pods`            of each pod how far giving it up has come; its times begin anew with a term
 `pods.label_backoff`           how often others changed a label: that is no request, and no term ends it
 `pods.unlabelled_members`      what lists found; of a write it has a flag, which goes with what was found

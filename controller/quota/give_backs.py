@@ -269,6 +269,7 @@ class GiveBacks:
         self._round, self._taking_over = AskingRound(), AskingRound()
         self._budgets: dict[str, _Budgets] = {}
         self._reading: set[str] = set()
+        self._waiting.sent_away.clear()
         self.lines.forget()
         self._kept.clear()
         self._kept_texts.clear()
@@ -457,11 +458,6 @@ class GiveBacks:
         termination, longest = termination_of(member), self._context.drain_grace_limit
         now = self._store.clock.now()
         return termination is None or counts_as_in_flight(termination, now=now, longest=longest)
-
-    @property
-    def asked_to_go(self) -> set[str]:
-        """The UIDs of pods that were asked to go for others."""
-        return {uid for uid, each in self._evictions.items() if is_open(each) or each.rest is not None}
 
     @property
     def _going(self) -> Mapping[str, Member]:
@@ -762,6 +758,7 @@ class GiveBacks:
             if member is None or not member.uses_quota or member.leaving or is_asked:
                 continue
             if not goes_on(PodGroupKey(member.namespace, member.podgroup)):
+                self._waiting.sent_away.discard(member)
                 continue
             eviction.is_repeated = True
             self._evict(msgspec.structs.replace(victim, member=member))
@@ -770,6 +767,7 @@ class GiveBacks:
         member, client = victim.member, self._context.client
         eviction = self._evictions.send(member.uid)
         eviction.member, eviction.sent_at = member, self._store.clock.monotonic()
+        self._waiting.sent_away.add(member)
         self._budgets.pop(member.namespace, None)  # it allows fewer now
 
         def answer() -> EvictionAnswer:
@@ -803,6 +801,7 @@ class GiveBacks:
     def _receive(self, victim: _Victim, answer: EvictionAnswer) -> None:
         """On the controller's thread, in the term that asked."""
         member, now, evictions = victim.member, self._store.clock.monotonic(), self._evictions
+        is_of_rest = victim.departure.is_gang and not victim.departure.is_off and self._context.leading()
         match answer.outcome:
             case EvictionOutcome.GRANTED | EvictionOutcome.ABSENT:
                 if answer.outcome is EvictionOutcome.GRANTED:
@@ -816,6 +815,8 @@ class GiveBacks:
                 return
             case _ if member.uid not in evictions:
                 self._is_wanted = True  # it is gone for another reason
+                if not is_of_rest:
+                    self._waiting.sent_away.discard(member)
                 return
             case EvictionOutcome.OVERLOADED:
                 until = now + max(BUSY_SECONDS, answer.retry_after)
@@ -826,7 +827,7 @@ class GiveBacks:
                 eviction = evictions.refuse(member.uid, now=now)
         eviction.granted_at, eviction.is_repeated = None, False
         self._is_wanted = True
-        if victim.departure.is_gang and not victim.departure.is_off and self._context.leading():
+        if is_of_rest:
             eviction.rest, eviction.rest_at = victim, max(now + BUSY_SECONDS, eviction.not_before)
             log.warning(
                 "pod %s/%s stays of a gang that goes whole (%s); it is asked again in %.0f s",
@@ -835,6 +836,8 @@ class GiveBacks:
                 answer.outcome.value,
                 eviction.rest_at - now,
             )
+        elif eviction.rest is None:
+            self._waiting.sent_away.discard(member)
 
     def _granted(self, victim: _Victim) -> Granted:
         """Add it to the lines of the statuses. Returns what is said on the pod: for which queue, and by which

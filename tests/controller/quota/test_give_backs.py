@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cluster.cache.podgroups import PodGroupKey
 from cluster.exceptions import Overloaded, Refused
 from controller.quota.give_backs import KEPT_SECONDS, LOOK_SECONDS, REFUSED_SECONDS, GiveBacks
 from queues.apimachinery.timestamps import rfc3339
@@ -473,6 +474,54 @@ def test_pods_beyond_the_minimum_go_alone_and_what_is_asked_to_go_counts_no_more
     api.create("more", "team", 1)
     leader.go_on()
     assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
+
+
+def complete_ring() -> tuple[LendingApi, LendingReplica]:
+    """The same, and the gang has more than its minimum: what it loses of that is kept for it."""
+    api = LendingApi()
+    for name in ("a-1", "a-2", "a-3"):
+        api.run(name, "other", owner=OWNER)
+        api.change(name, lambda one: one["metadata"].setdefault("annotations", {}).update({GROUP: "ring"}))
+    leader = LendingReplica(api)
+    leader.server.has(
+        podgroup("ring", queue="other", minMember=2, minResources={"cpu": "3"}),
+        wire_workload("replicasets.apps", "work", labels={QUEUE: "other"}, replicas=3),
+    )
+    leader.go_on(steps=3)
+    api.create("wanted", "team", 1)
+    return api, leader
+
+
+@pytest.mark.parametrize("unread", ["leaving and gone come in one sync", "the pass rests", "use is unknown"])
+def test_who_asked_has_the_room_though_the_gang_is_read_after_the_eviction_is_settled(unread: str) -> None:
+    """Room kept for the gang would have who asked ask again, until all of the gang is gone."""
+    api, leader = complete_ring()
+    leader.go_on(until=lambda: leader.is_about_to_evict)
+    leader.send_all()
+    assert api.asked == ["a-3"]
+    releases = leader.releases
+    match unread:
+        case "the pass rests":
+            releases._next_pass_at = leader.server.clock.seconds + 1.5
+            leader.go_on(steps=2)
+        case "use is unknown":
+            releases._is_use_unknown = lambda: True
+            leader.go_on(steps=2)
+            releases._is_use_unknown = lambda: False
+    api.end("a-3")
+    leader.go_on(steps=6)
+    assert (releases.kept_below("root"), api.is_released("wanted"), api.asked) == ({}, True, ["a-3"])
+    assert not releases._waiting.sent_away.of(PodGroupKey("team", "ring"))
+
+
+def test_room_is_kept_for_a_gang_that_loses_a_pod_of_which_the_eviction_was_refused() -> None:
+    api, leader = complete_ring()
+    names = "a-1", "a-2", "a-3"
+    api.answers |= dict.fromkeys(names, REFUSED)
+    leader.go_on(until=lambda: set(api.asked) == set(names))
+    api.end("a-3")
+    leader.go_on(steps=2)
+    assert leader.releases.kept_below("root") == {PodGroupKey("team", "ring"): (("cpu", 1), ("pods", 1))}
 
 
 def test_a_budget_that_allows_fewer_than_the_gang_keeps_all_of_it() -> None:
