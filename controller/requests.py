@@ -32,7 +32,7 @@ module                         what is asked                 settled by         
 =============================  ============================  =================================  ==============
 `drain.request_states`         pods, workloads go            the cache; budgets that were read  1 to 60 s
 `drain.job_suspension`         workloads are resumed         their mark is gone                 10 s
-`quota.give_backs`             victims go                    the cache, or 60 s                 10 to 1800 s
+`quota.give_backs`             victims go                    the cache, or 30 s                 10 to 1800 s
 `quota.gang_placements`        pods go, workloads suspended  the cache                          10 s; 2 s
 `quota.voided`                 releases come to nothing      the release, or its end; no term   0.5 to 30 s
 `pods.ungating`                gates, retries, queues        another version of the pod         1 to 64 s

@@ -28,6 +28,8 @@ A look follows each pass that leaves pods without room. Its steps:
 |                              | `LONGEST_REFUSED`; the next look chooses other victims                      |
 | none, or the API server is   | the same for `BUSY_SECONDS`                                                 |
 | busy                         |                                                                             |
+| not there yet, for           | the pod counts as staying, and is no victim; the answer is recorded all the |
+| `LATE_SECONDS`               | same, and if it is granted, the pod counts as leaving from then on          |
 
 A gang that would lose a part of its minimum is evicted whole (`queues.quota.started_gangs`). Before its
 first eviction it is checked once whether the pod that asked still waits. After the first pod has gone, the
@@ -170,7 +172,8 @@ class _Victim(msgspec.Struct, frozen=True):
 
 
 class _Eviction(RequestState, kw_only=True):
-    """The eviction of a victim. `sent_at`: when it was sent first or again.
+    """The eviction of a victim. `sent_at`: when it was sent first or again; if it was granted late, when it
+    was granted. `is_late`: the writers have it since `LATE_SECONDS`, so it counts as going no more.
 
     `rest`: its victim, where others of its gang have gone, and `rest_at` when it is repeated. `is_repeated`:
     it is under way again.
@@ -178,6 +181,7 @@ class _Eviction(RequestState, kw_only=True):
 
     member: Member | None = None
     sent_at: float = math.inf
+    is_late: bool = False
     rest: _Victim | None = None
     rest_at: float = math.inf
     is_repeated: bool = False
@@ -462,12 +466,12 @@ class GiveBacks:
     @property
     def _going(self) -> Mapping[str, Member]:
         """By UID: the pods whose first eviction is under way. They count as gone until the answer says
-        otherwise.
+        otherwise, or is late.
         """
         return {
             uid: each.member
             for uid, each in self._evictions.items()
-            if is_open(each) and not each.is_repeated and each.member is not None
+            if is_open(each) and not (each.is_repeated or each.is_late) and each.member is not None
         }
 
     def _is_requested(self, uid: str) -> bool:
@@ -810,7 +814,9 @@ class GiveBacks:
                     self._gave[workload] = now
                 if member.uid in evictions:  # else the cache shows it
                     eviction = evictions.drop(member.uid)
-                    eviction.granted_at, eviction.is_repeated = now, False
+                    if eviction.is_late:
+                        eviction.sent_at = now
+                    eviction.granted_at, eviction.is_repeated, eviction.is_late = now, False, False
                 self._changed.add(member.uid)
                 return
             case _ if member.uid not in evictions:
@@ -825,7 +831,7 @@ class GiveBacks:
                 eviction = evictions.drop(member.uid)
             case _:
                 eviction = evictions.refuse(member.uid, now=now)
-        eviction.granted_at, eviction.is_repeated = None, False
+        eviction.granted_at, eviction.is_repeated, eviction.is_late = None, False, False
         self._is_wanted = True
         if is_of_rest:
             eviction.rest, eviction.rest_at = victim, max(now + BUSY_SECONDS, eviction.not_before)
@@ -902,12 +908,15 @@ class GiveBacks:
         eviction = self._evictions.get(uid)
         if eviction is not None:
             eviction.is_sent, eviction.granted_at, eviction.is_repeated = False, None, False
-            eviction.sent_at = math.inf
+            eviction.sent_at, eviction.is_late = math.inf, False
 
     def _forget_old(self, now: float) -> None:
         for uid, eviction in list(self._evictions.items()):
             if eviction.sent_at + LATE_SECONDS <= now:
-                self._settle(uid)
+                if eviction.is_sent:
+                    eviction.is_late = True  # what it is answered is still to be known
+                else:
+                    self._settle(uid)
             if not (is_open(eviction) or eviction.rest or eviction.failures or eviction.not_before > now):
                 self._evictions.forget(uid)
         if len(self._gave) > MOST_REMEMBERED:
