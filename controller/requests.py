@@ -32,7 +32,7 @@ module                         what is asked                 settled by         
 =============================  ============================  =================================  ==============
 `drain.request_states`         pods, workloads go            the cache; budgets that were read  1 to 60 s
 `drain.job_suspension`         workloads are resumed         their mark is gone                 10 s
-`quota.give_backs`             victims go                    the cache, or 60 s                 10 to 1800 s
+`quota.give_backs`             victims go                    the cache, or 30 s                 10 to 1800 s
 `quota.gang_placements`        pods go, workloads suspended  the cache                          10 s; 2 s
 `quota.voided`                 releases come to nothing      the release, or its end; no term   0.5 to 30 s
 `pods.ungating`                gates, retries, queues        another version of the pod         1 to 64 s
@@ -47,6 +47,7 @@ What is no request of a term stays where it is:
 module                         what it has, and why it is not here
 =============================  ===============================================================================
 `quota.releases`               releases that were begun: the book has them, for the next leader, too
+`quota.lost_pods`              who was asked to go for others: it is known until the gang was read without it
 `pods.untaken_pods`            of each pod how far giving it up has come; its times begin anew with a term
 `pods.label_backoff`           how often others changed a label: that is no request, and no term ends it
 `pods.unlabelled_members`      what lists found; of a write it has a flag, which goes with what was found

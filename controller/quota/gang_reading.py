@@ -21,15 +21,16 @@ Owner: `WaitingPods`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import msgspec
 
+from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey, is_live
 from cluster.cache.store import Store
 from controller.quota.gang_placements import GangsInPlacement
-from controller.quota.lost_pods import LostPods
+from controller.quota.lost_pods import LostPods, SentAway
 from controller.quota.waiting_gangs import GangState, WaitingGangs
 from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import add_amounts
@@ -62,8 +63,11 @@ class GangReading:
         placements: GangsInPlacement,
         gangs: WaitingGangs,
         ledger: Ledger,
+        sent_away: SentAway,
     ) -> None:
-        """`gangs`: as they were read last. `ledger`: what counts, as far as it is known."""
+        """`gangs`: as they were read last. `ledger`: what counts, as far as it is known. `sent_away`: see
+        there.
+        """
         self._store = store
         self._rules = rules
         self._placements = placements
@@ -71,22 +75,19 @@ class GangReading:
         self._ledger = ledger
         #: The gangs for which no room is to be kept any more before they have pods, by UID.
         self.ended: list[str] = []
-        self.lost = LostPods(store, requests=rules.requests)
+        self._sent_away = sent_away
+        self.lost = LostPods(store, requests=rules.requests, sent_away=sent_away)
 
-    def read(
-        self, key: PodGroupKey, begun: Collection[str], *, going: Collection[str], is_first: bool
-    ) -> GangState | None:
+    def read(self, key: PodGroupKey, begun: Collection[str], *, is_first: bool) -> GangState | None:
         """What is asked for of it now; None where its pods go by themselves, or nothing is to be asked.
 
-        `begun`: the pods whose release was begun. `going`: those that were asked to go for others.
-        `is_first`: nothing was read before.
+        `begun`: the pods whose release was begun. `is_first`: nothing was read before.
         """
         gang, now = self._store.podgroups.gang(*key), self._store.clock.monotonic()
-        if gang is None:
-            self.lost.drop(key)
-            if self._store.podgroups.get(*key) is not None:
-                return None
         members = self._store.members.in_podgroup(*key)
+        is_started = self._follow_lost(key, gang, members, now=now)
+        if gang is None and self._store.podgroups.get(*key) is not None:
+            return None
         rules = self._rules
         with_quota = {queue for queue in {each.queue for each in members} if rules.has_quota(queue)}
         asked_together = [each for each in members if each.queue in with_quota]
@@ -98,7 +99,6 @@ class GangReading:
             uids = frozenset([each.uid for each in gated])
             return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
         has_quota = rules.has_quota(gang.queue)
-        is_started = self.lost.follow(key, gang, members if has_quota else (), going=going, now=now)
         asks_before = gang.asks_before and has_quota
         if not (is_waiting or asks_before or self.lost.has_lost(key)):
             return None
@@ -151,6 +151,19 @@ class GangReading:
             lost=tuple((name, amount) for name, amount in lost_room if name not in dict(asking.resources)),
             granted=asking.resources,
         )
+
+    def _follow_lost(
+        self, key: PodGroupKey, gang: Gang | None, members: Sequence[Member], *, now: float
+    ) -> bool:
+        """Record which of its pods run. Returns whether it is a gang that has started."""
+        is_started = False
+        if gang is None:
+            self.lost.drop(key)
+        else:
+            counted = members if self._rules.has_quota(gang.queue) else ()
+            is_started = self.lost.follow(key, gang, counted, now=now)
+        self._sent_away.forget_absent(key, members)
+        return is_started
 
     def _granted(
         self,

@@ -28,6 +28,8 @@ A look follows each pass that leaves pods without room. Its steps:
 |                              | `LONGEST_REFUSED`; the next look chooses other victims                      |
 | none, or the API server is   | the same for `BUSY_SECONDS`                                                 |
 | busy                         |                                                                             |
+| not there yet, for           | the pod counts as staying, and is no victim; the answer is recorded all the |
+| `LATE_SECONDS`               | same, and if it is granted, the pod counts as leaving from then on          |
 
 A gang that would lose a part of its minimum is evicted whole (`queues.quota.started_gangs`). Before its
 first eviction it is checked once whether the pod that asked still waits. After the first pod has gone, the
@@ -170,7 +172,8 @@ class _Victim(msgspec.Struct, frozen=True):
 
 
 class _Eviction(RequestState, kw_only=True):
-    """The eviction of a victim. `sent_at`: when it was sent first or again.
+    """The eviction of a victim. `sent_at`: when it was sent first or again; if it was granted late, when it
+    was granted. `is_late`: the writers have it since `LATE_SECONDS`, so it counts as going no more.
 
     `rest`: its victim, where others of its gang have gone, and `rest_at` when it is repeated. `is_repeated`:
     it is under way again.
@@ -178,6 +181,7 @@ class _Eviction(RequestState, kw_only=True):
 
     member: Member | None = None
     sent_at: float = math.inf
+    is_late: bool = False
     rest: _Victim | None = None
     rest_at: float = math.inf
     is_repeated: bool = False
@@ -269,6 +273,7 @@ class GiveBacks:
         self._round, self._taking_over = AskingRound(), AskingRound()
         self._budgets: dict[str, _Budgets] = {}
         self._reading: set[str] = set()
+        self._waiting.sent_away.clear()
         self.lines.forget()
         self._kept.clear()
         self._kept_texts.clear()
@@ -459,19 +464,14 @@ class GiveBacks:
         return termination is None or counts_as_in_flight(termination, now=now, longest=longest)
 
     @property
-    def asked_to_go(self) -> set[str]:
-        """The UIDs of pods that were asked to go for others."""
-        return {uid for uid, each in self._evictions.items() if is_open(each) or each.rest is not None}
-
-    @property
     def _going(self) -> Mapping[str, Member]:
         """By UID: the pods whose first eviction is under way. They count as gone until the answer says
-        otherwise.
+        otherwise, or is late.
         """
         return {
             uid: each.member
             for uid, each in self._evictions.items()
-            if is_open(each) and not each.is_repeated and each.member is not None
+            if is_open(each) and not (each.is_repeated or each.is_late) and each.member is not None
         }
 
     def _is_requested(self, uid: str) -> bool:
@@ -762,6 +762,7 @@ class GiveBacks:
             if member is None or not member.uses_quota or member.leaving or is_asked:
                 continue
             if not goes_on(PodGroupKey(member.namespace, member.podgroup)):
+                self._waiting.sent_away.discard(member)
                 continue
             eviction.is_repeated = True
             self._evict(msgspec.structs.replace(victim, member=member))
@@ -770,6 +771,7 @@ class GiveBacks:
         member, client = victim.member, self._context.client
         eviction = self._evictions.send(member.uid)
         eviction.member, eviction.sent_at = member, self._store.clock.monotonic()
+        self._waiting.sent_away.add(member)
         self._budgets.pop(member.namespace, None)  # it allows fewer now
 
         def answer() -> EvictionAnswer:
@@ -803,6 +805,7 @@ class GiveBacks:
     def _receive(self, victim: _Victim, answer: EvictionAnswer) -> None:
         """On the controller's thread, in the term that asked."""
         member, now, evictions = victim.member, self._store.clock.monotonic(), self._evictions
+        is_of_rest = victim.departure.is_gang and not victim.departure.is_off and self._context.leading()
         match answer.outcome:
             case EvictionOutcome.GRANTED | EvictionOutcome.ABSENT:
                 if answer.outcome is EvictionOutcome.GRANTED:
@@ -811,11 +814,15 @@ class GiveBacks:
                     self._gave[workload] = now
                 if member.uid in evictions:  # else the cache shows it
                     eviction = evictions.drop(member.uid)
-                    eviction.granted_at, eviction.is_repeated = now, False
+                    if eviction.is_late:
+                        eviction.sent_at = now
+                    eviction.granted_at, eviction.is_repeated, eviction.is_late = now, False, False
                 self._changed.add(member.uid)
                 return
             case _ if member.uid not in evictions:
                 self._is_wanted = True  # it is gone for another reason
+                if not is_of_rest:
+                    self._waiting.sent_away.discard(member)
                 return
             case EvictionOutcome.OVERLOADED:
                 until = now + max(BUSY_SECONDS, answer.retry_after)
@@ -824,9 +831,9 @@ class GiveBacks:
                 eviction = evictions.drop(member.uid)
             case _:
                 eviction = evictions.refuse(member.uid, now=now)
-        eviction.granted_at, eviction.is_repeated = None, False
+        eviction.granted_at, eviction.is_repeated, eviction.is_late = None, False, False
         self._is_wanted = True
-        if victim.departure.is_gang and not victim.departure.is_off and self._context.leading():
+        if is_of_rest:
             eviction.rest, eviction.rest_at = victim, max(now + BUSY_SECONDS, eviction.not_before)
             log.warning(
                 "pod %s/%s stays of a gang that goes whole (%s); it is asked again in %.0f s",
@@ -835,6 +842,8 @@ class GiveBacks:
                 answer.outcome.value,
                 eviction.rest_at - now,
             )
+        elif eviction.rest is None:
+            self._waiting.sent_away.discard(member)
 
     def _granted(self, victim: _Victim) -> Granted:
         """Add it to the lines of the statuses. Returns what is said on the pod: for which queue, and by which
@@ -899,12 +908,15 @@ class GiveBacks:
         eviction = self._evictions.get(uid)
         if eviction is not None:
             eviction.is_sent, eviction.granted_at, eviction.is_repeated = False, None, False
-            eviction.sent_at = math.inf
+            eviction.sent_at, eviction.is_late = math.inf, False
 
     def _forget_old(self, now: float) -> None:
         for uid, eviction in list(self._evictions.items()):
             if eviction.sent_at + LATE_SECONDS <= now:
-                self._settle(uid)
+                if eviction.is_sent:
+                    eviction.is_late = True  # what it is answered is still to be known
+                else:
+                    self._settle(uid)
             if not (is_open(eviction) or eviction.rest or eviction.failures or eviction.not_before > now):
                 self._evictions.forget(uid)
         if len(self._gave) > MOST_REMEMBERED:

@@ -12,6 +12,9 @@ Room is kept only while the gang has fewer pods than its minimum, its queue sche
 another pod in the place of the lost one. Where the PodGroup has `minResources`, as many pods count as ran. Of
 those, pods of controllers that are not known are taken to be made again: Spark's driver makes its executors.
 
+`SentAway` alone knows who was asked to go for others. The request is settled as soon as the cache shows that
+the pod leaves, or is gone: its gang may be read later than that.
+
 Invariants
 - No more is kept than the lost pods requested that ran as this leader watched, and of each for a time of its
   own: an edit of the PodGroup keeps nothing, nor does a pod that never ran.
@@ -26,7 +29,7 @@ Owner: `GangReading`. Times are monotonic seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 
 import msgspec
 
@@ -64,6 +67,57 @@ class _Started(msgspec.Struct):
     lost: dict[str, LostPod]
 
 
+class SentAway:
+    """The pods of PodGroups that were asked to go for others: their room is not kept for their gang.
+
+    | when                                                            | by whom        | then a pod is       |
+    |-----------------------------------------------------------------|----------------|---------------------|
+    | its eviction is handed to the writers                           | `GiveBacks`    | added               |
+    | the eviction failed, or was not sent, and is not repeated       | `GiveBacks`    | removed             |
+    | its PodGroup was read without it                                | `GangReading`  | removed             |
+    | all is read for the first time, and it is gone                  | `WaitingPods`  | removed             |
+    | a term begins or ends                                           | `GiveBacks`    | removed, as are all |
+
+    So it has no more pods than there are, and those that are gone since their PodGroup was read.
+
+    Owner: `WaitingPods`. For one thread.
+    """
+
+    def __init__(self) -> None:
+        self._uids: dict[PodGroupKey, set[str]] = {}
+
+    def add(self, member: Member) -> None:
+        if member.podgroup:
+            self._uids.setdefault(PodGroupKey(member.namespace, member.podgroup), set()).add(member.uid)
+
+    def discard(self, member: Member) -> None:
+        key = PodGroupKey(member.namespace, member.podgroup)
+        self._keep(key, self.of(key) - {member.uid})
+
+    def of(self, key: PodGroupKey) -> Set[str]:
+        """The UIDs of those of one PodGroup."""
+        return self._uids.get(key, frozenset())
+
+    def forget_absent(self, key: PodGroupKey, members: Iterable[Member]) -> None:
+        """The PodGroup was read, and has these pods alone."""
+        if key in self._uids:
+            self._keep(key, self.of(key) & {member.uid for member in members})
+
+    def forget_gone(self, is_gone: Callable[[str], bool]) -> None:
+        """Forget those of all PodGroups that are gone, by UID."""
+        for key, uids in list(self._uids.items()):
+            self._keep(key, {uid for uid in uids if not is_gone(uid)})
+
+    def clear(self) -> None:
+        self._uids.clear()
+
+    def _keep(self, key: PodGroupKey, uids: Set[str]) -> None:
+        if uids:
+            self._uids[key] = set(uids)
+        else:
+            self._uids.pop(key, None)
+
+
 class LostPods:
     """For one thread."""
 
@@ -72,10 +126,12 @@ class LostPods:
         store: Store,
         *,
         requests: Callable[[Member], Requests],
+        sent_away: SentAway,
     ) -> None:
-        """`requests`: what a pod takes of a quota."""
+        """`requests`: what a pod takes of a quota. `sent_away`: the pods whose room is not kept."""
         self._store = store
         self._requests = requests
+        self._sent_away = sent_away
         self._started: dict[PodGroupKey, _Started] = {}
         #: When a gang is to be read again though nothing changes.
         self._looks_at: dict[PodGroupKey, float] = {}
@@ -101,12 +157,9 @@ class LostPods:
         gang: Gang,
         members: Iterable[Member],
         *,
-        going: Collection[str],
         now: float,
     ) -> bool:
-        """Record which pods of the gang run. `going`: those that were asked to go for others. Returns whether
-        it has started.
-        """
+        """Record which pods of the gang run. Returns whether it has started."""
         own = {member.uid: member for member in members if member.queue == gang.queue}
         running = {uid: each for uid, each in own.items() if each.node and each.live and not each.leaving}
         known = self._started.get(key)
@@ -118,8 +171,9 @@ class LostPods:
             if is_complete:
                 self._started[key] = _Started(gang.uid, gang.queue, running, len(running), {})
             return is_complete
+        sent_away = self._sent_away.of(key)
         for uid, member in known.running.items():
-            if uid not in running and uid not in going:
+            if uid not in running and uid not in sent_away:
                 self._record_end(known, uid, member, own.get(uid), running=running, now=now)
         known.running, known.most = running, max(known.most, len(running))
         known.lost = {uid: lost for uid, lost in known.lost.items() if lost.until > now}

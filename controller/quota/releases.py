@@ -603,7 +603,6 @@ class QuotaReleases(Part):
                 self._intents,
                 in_doubt=in_doubt,
                 postponed=in_doubt | self._voided.postponed(self._store.clock.monotonic()),
-                going=self._give_backs.asked_to_go,
             )
             chosen = self._waiting.choose(room, goes_on=self._goes_on()) if room else []
             for member, lack in self._waiting.take_reasons():

@@ -53,6 +53,7 @@ from cluster.cache.store import Store
 from cluster.objects import PodGroup
 from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.gang_reading import GangReading
+from controller.quota.lost_pods import SentAway
 from controller.quota.rules_in_force import rules_in_force
 from controller.quota.waiting_gangs import GangState, WaitingGangs
 from queues.apimachinery.pod_requests import Requests
@@ -114,6 +115,8 @@ class WaitingPods:
             store,
             counts_devices=self._counts_devices,
         )
+        #: Not forgotten with the rest: their evictions are under way whatever is read anew.
+        self.sent_away = SentAway()
         self.forget()
 
     def forget(self) -> None:
@@ -151,6 +154,7 @@ class WaitingPods:
             placements=self._placements,
             gangs=self._gangs,
             ledger=self.ledger,
+            sent_away=self.sent_away,
         )
         #: The gangs of which something goes before all others.
         self._first_gangs: set[PodGroupKey] = set()
@@ -244,13 +248,12 @@ class WaitingPods:
         *,
         in_doubt: Set[str] = frozenset(),
         postponed: Collection[str] = (),
-        going: Collection[str] = (),
     ) -> None:
         """Read what has changed.
 
         `begun`: the pods whose release was begun, by UID. `in_doubt`: those of which it may have been. They
         count, too, and are in no index; and they are postponed, so that their gangs wait for them.
-        `postponed`: all that are not to be released now. `going`: those that were asked to go for others.
+        `postponed`: all that are not to be released now.
         """
         ended = self._ended(self._store.clock.monotonic())
         if not (self._has_changes or ended):
@@ -279,6 +282,9 @@ class WaitingPods:
             self._reserved_due = bool(self.reservations)
             self._gated.look_at_all(tree)
             self._ungated.look_at_all(tree)
+        if self._tree is None:
+            by_uid = self._store.members.by_uid
+            self.sent_away.forget_gone(lambda uid: by_uid(uid) is None)
         with self.ledger.together():
             for queue in queues.union(self._store.podgroups.queues() if self._tree is None else ()):
                 self._record_kept_gangs(queue)
@@ -287,7 +293,7 @@ class WaitingPods:
             for uids in pods.values():
                 for uid in uids:
                     self._read_pod(uid, counted, has_changed=True)
-            of_gangs = self._read_gangs(begun, going)
+            of_gangs = self._read_gangs(begun)
             changed = {*pods, *queues, *ended, *of_gangs}
             if is_other:
                 self._tree, self._ends = tree, {}
@@ -407,13 +413,13 @@ class WaitingPods:
             if gang is not None and (gang.asks_before or self._tree is None):
                 self._gangs.record(key)
 
-    def _read_gangs(self, begun: Collection[str], going: Collection[str]) -> set[str]:
+    def _read_gangs(self, begun: Collection[str]) -> set[str]:
         """Read those that have changed. Returns the queues in which another amount is kept for them."""
         now, queues = self._store.clock.monotonic(), set[str]()
         for key, changed in self._gangs.take_changed(now).items():
             before = self._gangs.get(key)
             is_first = self._tree is None
-            state = self._gang_reading.read(key, begun, going=going, is_first=is_first)
+            state = self._gang_reading.read(key, begun, is_first=is_first)
             while self._gang_reading.ended:
                 self._placements.cancel(self._gang_reading.ended.pop())
             if state is not None and (state.first or (is_first and state.is_begun)):

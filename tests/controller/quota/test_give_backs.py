@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from cluster.cache.podgroups import PodGroupKey
 from cluster.exceptions import Overloaded, Refused
+from cluster.waiting_writes import WriteKey
 from controller.quota.give_backs import KEPT_SECONDS, LOOK_SECONDS, REFUSED_SECONDS, GiveBacks
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.terminating_pods import GRACE_LIMIT, SPARE_SECONDS
@@ -182,6 +184,36 @@ def test_an_eviction_that_the_watch_does_not_show_is_asked_for_again() -> None:
     leader.pass_time(2 * LATE_SECONDS)
     leader.go_on(steps=3)
     assert api.asked == ["a-3", "a-3"]
+
+
+def test_what_is_long_with_the_writers_has_another_pod_go_and_its_refusal_is_recorded_all_the_same() -> None:
+    api, leader = lab("a-1", "a-2", "a-3")
+    leader.go_on(until=lambda: leader.is_about_to_evict)
+    late = "give-back", api.pods["a-3"]["metadata"]["uid"]
+    leader.pass_time(LATE_SECONDS)
+    for _ in range(2):  # budgets are read with the first one
+        leader.step()
+        send_all_but(leader, late)
+    assert api.asked == ["a-2"]
+    api.answers["a-3"] = REFUSED
+    leader.send_all()
+    assert api.asked == ["a-2", "a-3"]
+    assert leader.releases._give_backs._evictions.is_postponed(late[1], now=leader.server.clock.seconds)
+
+
+def test_a_grant_that_comes_late_has_nobody_else_go() -> None:
+    api, leader = lab("a-1", "a-2", "a-3")
+    leader.go_on(until=lambda: leader.is_about_to_evict)
+    leader.pass_time(LATE_SECONDS)
+    for _ in range(5):  # the watch is late, too
+        leader.step()
+        leader.send_all()
+    assert api.asked == ["a-3"]
+
+
+def send_all_but(leader: LendingReplica, late: WriteKey) -> None:
+    for key in [key for key in leader.writes.held if key != late]:
+        leader.writes.send(key, gives_up=False)
 
 
 def test_nobody_goes_for_a_pod_that_was_deleted_meanwhile() -> None:
@@ -475,6 +507,54 @@ def test_pods_beyond_the_minimum_go_alone_and_what_is_asked_to_go_counts_no_more
     assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
 
 
+def complete_ring() -> tuple[LendingApi, LendingReplica]:
+    """The same, and the gang has more than its minimum: what it loses of that is kept for it."""
+    api = LendingApi()
+    for name in ("a-1", "a-2", "a-3"):
+        api.run(name, "other", owner=OWNER)
+        api.change(name, lambda one: one["metadata"].setdefault("annotations", {}).update({GROUP: "ring"}))
+    leader = LendingReplica(api)
+    leader.server.has(
+        podgroup("ring", queue="other", minMember=2, minResources={"cpu": "3"}),
+        wire_workload("replicasets.apps", "work", labels={QUEUE: "other"}, replicas=3),
+    )
+    leader.go_on(steps=3)
+    api.create("wanted", "team", 1)
+    return api, leader
+
+
+@pytest.mark.parametrize("unread", ["leaving and gone come in one sync", "the pass rests", "use is unknown"])
+def test_who_asked_has_the_room_though_the_gang_is_read_after_the_eviction_is_settled(unread: str) -> None:
+    """Room kept for the gang would have who asked ask again, until all of the gang is gone."""
+    api, leader = complete_ring()
+    leader.go_on(until=lambda: leader.is_about_to_evict)
+    leader.send_all()
+    assert api.asked == ["a-3"]
+    releases = leader.releases
+    match unread:
+        case "the pass rests":
+            releases._next_pass_at = leader.server.clock.seconds + 1.5
+            leader.go_on(steps=2)
+        case "use is unknown":
+            releases._is_use_unknown = lambda: True
+            leader.go_on(steps=2)
+            releases._is_use_unknown = lambda: False
+    api.end("a-3")
+    leader.go_on(steps=6)
+    assert (releases.kept_below("root"), api.is_released("wanted"), api.asked) == ({}, True, ["a-3"])
+    assert not releases._waiting.sent_away.of(PodGroupKey("team", "ring"))
+
+
+def test_room_is_kept_for_a_gang_that_loses_a_pod_of_which_the_eviction_was_refused() -> None:
+    api, leader = complete_ring()
+    names = "a-1", "a-2", "a-3"
+    api.answers |= dict.fromkeys(names, REFUSED)
+    leader.go_on(until=lambda: set(api.asked) == set(names))
+    api.end("a-3")
+    leader.go_on(steps=2)
+    assert leader.releases.kept_below("root") == {PodGroupKey("team", "ring"): (("cpu", 1), ("pods", 1))}
+
+
 def test_a_budget_that_allows_fewer_than_the_gang_keeps_all_of_it() -> None:
     api, leader = ring("b-1", "b-2", "b-3", least=3)
     api.budgets["b"] = 2
@@ -498,6 +578,29 @@ def test_what_is_refused_of_a_gang_that_goes_is_asked_again_until_it_goes() -> N
     leader.pass_time(REFUSED_SECONDS)
     leader.go_on(steps=2)
     assert len(api.asked) == 5
+
+
+def test_what_is_refused_late_of_a_gang_that_goes_is_asked_again_too() -> None:
+    """A part of its minimum would stay for ever."""
+    api, leader = ring("a-1", "a-2", "a-3", least=3)
+    leader.go_on(until=lambda: leader.is_about_to_evict)
+    late = "give-back", api.pods["a-2"]["metadata"]["uid"]
+    send_all_but(leader, late)
+    for name in ("a-1", "a-3"):
+        api.end(name)
+    api.delete("wanted")
+    leader.hear(99)
+    leader.pass_time(LATE_SECONDS)
+    api.create("another", "other", 1)
+    leader.hear(99)
+    leader.step()
+    api.answers["a-2"] = REFUSED
+    leader.writes.send(late, gives_up=False)
+    leader.go_on(steps=2)
+    api.answers.clear()
+    leader.pass_time(REFUSED_SECONDS)
+    leader.go_on(steps=2)
+    assert (sorted(api.asked), api.is_leaving("a-2")) == (["a-1", "a-2", "a-2", "a-3"], True)
 
 
 def test_a_gang_of_which_nothing_went_is_asked_for_no_more_once_nobody_waits() -> None:

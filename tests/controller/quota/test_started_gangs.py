@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cluster.cache.podgroups import PodGroupKey
-from controller.quota.give_backs import GiveBacks
 from controller.quota.lost_pods import LOOK_SECONDS, LOST_SECONDS
 from queues.quota.lack import LackKind
 from tests.controller.quota.test_gangs import Stage, letters, set_task
@@ -226,16 +225,6 @@ def test_a_scale_down_after_the_loss_ends_what_is_kept() -> None:
     assert "a-stranger" not in stage.settle()
     owned(stage, "replicasets.apps", [], version=2, replicas=2)
     assert "a-stranger" in stage.settle(int(LOOK_SECONDS) + 2)
-
-
-def test_the_room_of_a_pod_that_went_for_others_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage(3)
-    names = started(stage)
-    uid = stage.api.pods[names[0]]["metadata"]["uid"]
-    monkeypatch.setattr(GiveBacks, "asked_to_go", {uid})
-    stage.pods("", ["a-stranger"])
-    end(stage, names[0])
-    assert "a-stranger" in stage.settle()
 
 
 def test_by_task() -> None:

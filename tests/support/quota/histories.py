@@ -25,8 +25,10 @@ from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Ref
 from cluster.metrics import Metrics
 from cluster.objects import Pod, PodGroup
 from cluster.waiting_writes import WriteKey
+from controller.parts import Part
 from controller.quota.book_writes import NAME
 from controller.quota.releases import QuotaReleases
+from controller.requests import RequestUpkeep
 from extender.filtering import refusal
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.terminating_pods import GRACE_LIMIT
@@ -404,7 +406,9 @@ class HeldWrites:
 
 
 class Replica:
-    """One that may lead. `make`: its `QuotaReleases`, which a test may change."""
+    """One that may lead, with the parts of the controller that quotas need, in its order. `make`: its
+    `QuotaReleases`, which a test may change.
+    """
 
     def __init__(self, api: ApiServer, make: Callable[..., QuotaReleases], **parts: Any) -> None:
         """`parts`: more of its context."""
@@ -438,6 +442,7 @@ class Replica:
         #: Whether PodGroups are heard of later than pods; and what was not heard of yet.
         self.hears_groups_late = False
         self._unheard: list[tuple[str, Wire]] = []
+        self._upkeep = RequestUpkeep(self.server.store, self.context.requests)
         self.releases = make(self.context, blocked=self._say)
 
     def _say(self, member: Member, lack: Lack) -> None:
@@ -481,19 +486,29 @@ class Replica:
         )
         self.seen, self.watched.applied = len(self.api.events), self.api.version
 
+    @property
+    def _parts(self) -> tuple[Part, ...]:
+        return self._upkeep, self.releases
+
     def begin_term(self) -> None:
-        self.context.requests.begin_term()
-        self.releases.begin_term()
+        for part in self._parts:
+            part.begin_term()
 
     def step(self) -> None:
-        self.releases.record(self.context.work_queue.get([0.0], at_once=True))
+        self._take_changes()
         self.releases.step()
         self.server.clock.seconds += 1.0
 
     def send_all(self) -> None:
         for key in list(self.writes.held):
             self.writes.send(key, gives_up=False)
-        self.releases.record(self.context.work_queue.get([0.0], at_once=True))
+        self._take_changes()
+
+    def _take_changes(self) -> None:
+        """Receive the answers, and have each part record the changes."""
+        changes = self.context.work_queue.get([0.0], at_once=True)
+        for part in self._parts:
+            part.record(changes)
 
 
 class History:
