@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.responses import ApiRequest
 from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError
-from kubectl_queue.objects.fields import Object
-from kubectl_queue.objects.types import Type
+from kubectl_queue.objects.fields import Object, labels_of
+from kubectl_queue.objects.types import NAMESPACE, Type
 
 
 class ObjectReader:
@@ -30,6 +31,11 @@ class ObjectReader:
         if key not in self._read:
             self._read[key] = self._find(kind, name, namespace=namespace)
         return self._read[key]
+
+    def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
+        """None where it is not there or may not be read."""
+        found = self.find(NAMESPACE, name, namespace="")
+        return labels_of(found) if found is not None else None
 
     def _find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
         try:

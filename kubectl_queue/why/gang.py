@@ -115,6 +115,7 @@ class _GroupReader:
             members=members,
             podgroups=ListedPodGroups([self._group]),
             workloads=jobs.workloads,
+            labels_of=ObjectReader(self._client).labels_of_namespace,
         )
         rules = PodRules(world, counts_devices=lambda _queue: False)
         return gang_pods(self._gang, members, rules=rules, workloads=world.workloads)

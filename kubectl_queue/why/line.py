@@ -23,9 +23,8 @@ from msgspec.structs import replace
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.fields import Object, annotations_of, labels_of, value_at
+from kubectl_queue.objects.fields import Object, annotations_of, value_at
 from kubectl_queue.objects.members import labelled_member
-from kubectl_queue.objects.types import NAMESPACE
 from kubectl_queue.why.devices import ObservedDevices
 from kubectl_queue.why.gang import ReadJobs, read_jobs, read_strays
 from kubectl_queue.why.podgroups import ReadPodGroups, read_podgroups
@@ -147,7 +146,7 @@ def _world(
         podgroups=read.listed,
         devices=devices,
         workloads=jobs.workloads,
-        labels_of=partial(_labels_of, ObjectReader(client)),
+        labels_of=ObjectReader(client).labels_of_namespace,
     )
 
 
@@ -199,11 +198,6 @@ def _with_quota(tree: Tree, queue: str) -> Tree:
 
 def _members(pods: Iterable[Object], queue: str) -> list[Member]:
     return [member for pod in pods if (member := labelled_member(pod, queue=queue)) is not None]
-
-
-def _labels_of(objects: ObjectReader, namespace: str) -> Mapping[str, str] | None:
-    found = objects.find(NAMESPACE, namespace, namespace="")
-    return labels_of(found) if found is not None else None
 
 
 def group_of(pod: Object) -> str:
