@@ -28,7 +28,7 @@ from tests.support.readers.random_gangs import (
 from tests.support.readers.two_lines import LeaderReading, PluginReading
 
 
-@examples(200)
+@examples(200, same=True)
 @given(clusters())
 def test_both_readers_of_random_objects_have_the_same_in_line_and_say_why_not(
     objects: list[Wire],
@@ -41,7 +41,7 @@ def test_both_readers_of_random_objects_have_the_same_in_line_and_say_why_not(
     assert plugin.reasons() == leader.reasons()
 
 
-@examples(200)
+@examples(200, same=True)
 @given(clusters())
 def test_both_readers_of_random_objects_say_the_same_of_each_gang(objects: list[Wire]) -> None:
     leader, plugin = LeaderReading(objects), PluginReading(objects)

@@ -25,9 +25,14 @@ def scaled(number: int) -> int:
     return max(1, round(number * TIMES[os.environ.get("HYPOTHESIS_PROFILE", "")]))
 
 
-def examples(number: int) -> settings:
-    """A busy machine is no failure, so nothing has a deadline; each run tries other examples."""
+def examples(number: int, *, same: bool = False) -> settings:
+    """A busy machine is no failure, so nothing has a deadline; each run tries other examples.
+
+    `same`: all runs try the same ones, but for those with profile `thorough`: of a test that compares so much
+    that one run in many finds a new difference. Whoever changes what it compares runs that profile.
+    """
     return settings(
+        derandomize=same and os.environ.get("HYPOTHESIS_PROFILE", "") != "thorough",
         max_examples=scaled(number),
         deadline=None,
         database=None,

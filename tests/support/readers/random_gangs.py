@@ -139,6 +139,8 @@ def _pod(draw: Draw, number: int, jobs: list[Wire]) -> Wire:
     if draw(_SELDOM):
         labels["volcano.sh/task-spec"] = draw(st.sampled_from(("driver", "rank")))
     node = draw(st.sampled_from(("", "", "", "", "one")))
+    if node and not labels[QUEUE]:  # written by the leader before it is bound
+        labels[QUEUE] = annotations[QUEUE] = of
     labels |= draw(st.sampled_from(({}, {}, {}, {RELEASED: uid}, {RELEASED: "uid-of-another"})))
     if draw(_SELDOM):
         annotations[UNTAKEN] = "volcano"
