@@ -34,7 +34,8 @@ MAX_EVENTS_REMEMBERED = 10_000
 BURST = 50.0
 PER_SECOND = 5.0
 ALL_BURST, ALL_PER_SECOND = 1000.0, 50.0
-#: So many of one limit at once, whatever all others have taken; again after `BURST` / `PER_SECOND` seconds.
+#: Each limit has so many events that the bound of all does not count; it has them again after `BURST` /
+#: `PER_SECOND` seconds.
 FIRST = 3.0
 #: Bytes; the API server accepts 1,024.
 MESSAGE_LIMIT = 1000

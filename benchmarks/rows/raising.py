@@ -83,9 +83,9 @@ def _edits(queues: int, count: int) -> list[Request]:
 
 def _raised(bench: Bench, queues: int, count: int) -> float:
     bench.install()
-    for name in _names(queues):
-        if bench.read(f"{QUEUES}/{name}") is None:
-            bench.write(creations(QUEUES, [queue(name, capability={"pods": "0"})]))
+    there = {each["metadata"]["name"] for each in bench.must("GET", QUEUES)["items"]}
+    new = [name for name in _names(queues) if name not in there]
+    bench.write(creations(QUEUES, (queue(name, capability={"pods": "0"}) for name in new)))
     bench.write(_edits(queues, 0))
     until(
         lambda: all(answered(each) for each in bench.must("GET", QUEUES)["items"]),
